@@ -1,0 +1,46 @@
+# Two commands matter: `make run` and `make test`. `make check` is the fast subset for writing.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SHELL := /bin/bash
+
+.PHONY: run test check lint environment test-environment browser-environment engine-environment clean
+
+run: environment
+	@exec $(BIN)/python -m controlplane.local run
+
+environment: $(VENV)/.ready
+test-environment: $(VENV)/.test-ready
+
+$(VENV)/.ready: requirements.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Headworks needs Python 3.11 or newer")'
+	@echo "console environment: installing into $(VENV)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+$(VENV)/.test-ready: $(VENV)/.ready tests/requirements.txt
+	@echo "test environment: installing into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r tests/requirements.txt
+	@touch $@
+
+browser-environment:
+	@tests/browser/install-chromium
+
+engine-environment: environment
+	@$(BIN)/python -m controlplane.local engine
+
+lint: test-environment
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+
+check: lint
+	$(BIN)/pytest -q -m "not engine and not browser and not fault"
+
+test: lint browser-environment engine-environment
+	$(BIN)/pytest
+
+clean:
+	rm -rf $(VENV) staticfiles

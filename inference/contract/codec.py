@@ -1,0 +1,162 @@
+"""Bytes of every shared document and back. Each carries its version; old ones decode for ever.
+
+A document is `{"v": 1, "d": …}`. Readers ignore fields they do not know; a version that would be
+misread by an old reader gets a new number and its own entry in `_READERS`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from inference.contract import events, fleet, snapshot, vitals
+from inference.contract.wire import SECTIONS
+
+VERSION = 1
+
+
+class CodecError(ValueError):
+    """The bytes are not a document of this kind in a version this reader knows."""
+
+
+class _Envelope(msgspec.Struct):
+    v: int
+    d: msgspec.Raw
+
+
+Reader = Callable[[bytes], Any]
+
+
+def _reader(kind: Any) -> Reader:
+    decoder = msgspec.json.Decoder(kind)
+    return decoder.decode
+
+
+_SECTION_RECORDS: Mapping[str, Any] = {
+    "organisations": snapshot.OrganisationRecord,
+    "models": snapshot.ModelRecord,
+    "prices": snapshot.PriceRecord,
+    "pools": snapshot.PoolRecord,
+    "routes": snapshot.RouteRecord,
+    "keys": snapshot.KeyRecord,
+}
+
+_READERS: Mapping[tuple[str, int], Reader] = {
+    ("manifest", 1): _reader(snapshot.Manifest),
+    ("opening", 1): _reader(events.Opening),
+    ("end", 1): _reader(events.End),
+    ("directory", 1): _reader(fleet.Directory),
+    ("vitals", 1): _reader(vitals.Vitals),
+    **{
+        (f"section:{noun}", 1): _reader(tuple[record, ...])  # type: ignore[valid-type]
+        for noun, record in _SECTION_RECORDS.items()
+    },
+}
+
+_envelope = msgspec.json.Decoder(_Envelope)
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def _write(document: object) -> bytes:
+    return b'{"v":%d,"d":%b}' % (VERSION, _encode(document))
+
+
+def _read(kind: str, data: bytes) -> Any:
+    try:
+        envelope = _envelope.decode(data)
+        reader = _READERS.get((kind, envelope.v))
+        if reader is None:
+            raise CodecError(f"no reader for {kind} version {envelope.v}")
+        return reader(bytes(envelope.d))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CodecError(f"not a {kind}: {error}") from error
+
+
+def noun_of(section: str) -> str:
+    """The noun a section holds: `keys` for `keys/7f`."""
+    return section.partition("/")[0]
+
+
+def encode_section(records: Iterable[object]) -> bytes:
+    """Encode one section; equal records in equal order give equal bytes, so equal digests."""
+    return _write(tuple(records))
+
+
+def decode_section(name: str, data: bytes) -> tuple[Any, ...]:
+    """Decode one section into the records of its noun, or raise CodecError."""
+    if noun_of(name) not in _SECTION_RECORDS:
+        raise CodecError(f"unknown section {name}")
+    records: tuple[Any, ...] = _read(f"section:{noun_of(name)}", data)
+    return records
+
+
+def encode_manifest(value: snapshot.Manifest) -> bytes:
+    return _write(value)
+
+
+def decode_manifest(data: bytes) -> snapshot.Manifest:
+    value: snapshot.Manifest = _read("manifest", data)
+    return value
+
+
+def encode_event(value: events.Opening | events.End) -> bytes:
+    """Encode a fact on one line; `decode_event` wants to know which of the two it is."""
+    return _write(value)
+
+
+def decode_opening(data: bytes) -> events.Opening:
+    value: events.Opening = _read("opening", data)
+    return value
+
+
+def decode_end(data: bytes) -> events.End:
+    value: events.End = _read("end", data)
+    return value
+
+
+def encode_directory(value: fleet.Directory) -> bytes:
+    return _write(value)
+
+
+def decode_directory(data: bytes) -> fleet.Directory:
+    value: fleet.Directory = _read("directory", data)
+    return value
+
+
+def encode_vitals(value: vitals.Vitals) -> bytes:
+    return _write(value)
+
+
+def decode_vitals(data: bytes) -> vitals.Vitals:
+    value: vitals.Vitals = _read("vitals", data)
+    return value
+
+
+_INDEXES: Mapping[str, Callable[[Any], Any]] = {
+    "organisations": lambda record: record.id,
+    "models": lambda record: record.id,
+    "prices": lambda record: record.model_id,
+    "pools": lambda record: record.id,
+    "routes": lambda record: (record.organisation_id, record.name),
+    "keys": lambda record: record.id,
+}
+
+
+def index_section(name: str, records: Iterable[Any]) -> Mapping[Any, Any]:
+    """Index one section's records the way `ConfigSnapshot` holds them."""
+    index = _INDEXES[noun_of(name)]
+    return {index(record): record for record in records}
+
+
+def assemble(
+    manifest: snapshot.Manifest, sections: Mapping[str, Mapping[Any, Any]]
+) -> snapshot.ConfigSnapshot:
+    """Put indexed sections together under their manifest; every fixed section must be there."""
+    missing = [name for name in SECTIONS if name not in sections]
+    if missing:
+        raise CodecError(f"sections missing: {', '.join(missing)}")
+    keys = {
+        name.partition("/")[2]: index for name, index in sections.items() if noun_of(name) == "keys"
+    }
+    fixed = {name: sections[name] for name in SECTIONS}
+    return snapshot.ConfigSnapshot(manifest.lineage, manifest.version, keys=keys, **fixed)

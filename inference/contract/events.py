@@ -1,0 +1,122 @@
+"""The facts of a request: an opening before anything goes upstream, an end, and its charges.
+
+Times are milliseconds since the epoch (UTC), durations milliseconds, money nano-USD. None means
+not known or not applicable and is never the same as zero.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from inference.contract.kinds import ChargeKind, Endpoint, Outcome
+
+Json = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens as the engine reported them; reasoning tokens are part of the completion's."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PriceUsed:
+    """The price a charge was made at, kept with it so that later edits change no history."""
+
+    price_id: str
+    input_nanousd_per_mtok: int
+    output_nanousd_per_mtok: int
+    cached_input_nanousd_per_mtok: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """One attempt on one worker and what it cost.
+
+    `cost_nanousd` is what is booked: exact when `kind` is final, else the lower bound;
+    `cost_max_nanousd` is the upper bound. Both are None when the model has no price.
+    """
+
+    attempt: int
+    target_id: str
+    pool_id: str
+    model_id: str
+    worker_id: str
+    kind: ChargeKind
+    usage: Usage
+    started_at_ms: int
+    duration_ms: float
+    first_token_ms: float | None = None
+    http_status: int | None = None
+    error_code: str | None = None
+    price: PriceUsed | None = None
+    cost_nanousd: int | None = None
+    cost_max_nanousd: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who asked for what, of which configuration, through which process."""
+
+    organisation_id: str
+    team_id: str
+    project_id: str
+    key_id: str
+    endpoint: Endpoint
+    requested_model: str
+    is_stream: bool
+    gateway: str
+    lineage: str
+    version: int
+    route_id: str | None = None
+    route_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """Written before a request goes upstream: enough to close it if this process dies.
+
+    `prompt_tokens_max` and `output_tokens_max` bound what it can use; `cost_max_nanousd` is the
+    most it can cost at the dearest of the planned targets' prices, None when one has none.
+    """
+
+    event_id: str
+    at_ms: int
+    origin: Origin
+    target_id: str
+    pool_id: str
+    model_id: str
+    worker_id: str
+    prompt_tokens_max: int
+    output_tokens_max: int
+    price: PriceUsed | None = None
+    cost_max_nanousd: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a request ended; exactly one an event id. `decision` is the record Explain shows too.
+
+    `journal` and `seq` say where it stands: `seq` counts the ends of one journal from 1 without a
+    gap, so that the recorder can say up to where it has committed all of it.
+    """
+
+    event_id: str
+    at_ms: int
+    received_at_ms: int
+    origin: Origin
+    outcome: Outcome
+    http_status: int
+    charges: tuple[Charge, ...]
+    total_ms: float
+    error_code: str | None = None
+    queued_ms: float | None = None
+    first_token_ms: float | None = None
+    output_tokens_max: int | None = None
+    client_request_id: str | None = None
+    decision: Json | None = None
+    journal: str = ""
+    seq: int = 0

@@ -1,0 +1,145 @@
+"""The knobs of each kind: names, types and bounds as data, so that forms and checks agree.
+
+`ENGINE_ARGUMENTS` is the allow-list of what a console may pass to an engine. Engine arguments are
+code execution, so anything that loads code or reads a path is absent here or needs a setting on
+the host (`needs_host_setting`); no environment variable can be set from a console at all.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+ArgumentValue = str | int | float | bool
+
+
+class ArgumentType(StrEnum):
+    INTEGER = "integer"
+    NUMBER = "number"
+    FLAG = "flag"
+    CHOICE = "choice"
+
+
+class Applies(StrEnum):
+    """What a change of the argument takes."""
+
+    RESTART = "restart"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineArgument:
+    """One allowed argument. `minimum` and `maximum` are inclusive; None is unbounded."""
+
+    name: str
+    type: ArgumentType
+    help: str
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+    needs_host_setting: str | None = None
+
+    @property
+    def flag(self) -> str:
+        """The argument as the engine's command line spells it."""
+        return "--" + self.name.replace("_", "-")
+
+
+_ARGUMENTS = (
+    EngineArgument(
+        "max_model_len", ArgumentType.INTEGER, "Context length in tokens", 16, 10_000_000
+    ),
+    EngineArgument("max_num_seqs", ArgumentType.INTEGER, "Requests in one batch", 1, 8192),
+    EngineArgument(
+        "max_num_batched_tokens", ArgumentType.INTEGER, "Tokens in one step", 16, 1_048_576
+    ),
+    EngineArgument(
+        "max_num_queued_reqs",
+        ArgumentType.INTEGER,
+        "Requests that may wait in the engine",
+        0,
+        1_000_000,
+    ),
+    EngineArgument("gpu_memory_utilization", ArgumentType.NUMBER, "Share of GPU memory", 0.05, 1.0),
+    EngineArgument(
+        "tensor_parallel_size", ArgumentType.INTEGER, "GPUs a layer is split over", 1, 64
+    ),
+    EngineArgument(
+        "pipeline_parallel_size", ArgumentType.INTEGER, "Stages the layers are split into", 1, 64
+    ),
+    EngineArgument("data_parallel_size", ArgumentType.INTEGER, "Copies inside one engine", 1, 64),
+    EngineArgument("enable_expert_parallel", ArgumentType.FLAG, "Split experts over GPUs"),
+    EngineArgument(
+        "dtype",
+        ArgumentType.CHOICE,
+        "Number format of the weights",
+        choices=("auto", "bfloat16", "float16", "float32", "half", "float"),
+    ),
+    EngineArgument(
+        "kv_cache_dtype",
+        ArgumentType.CHOICE,
+        "Number format of the KV cache",
+        choices=("auto", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2"),
+    ),
+    EngineArgument(
+        "quantization",
+        ArgumentType.CHOICE,
+        "Weight quantisation",
+        choices=(
+            "awq",
+            "awq_marlin",
+            "gptq",
+            "gptq_marlin",
+            "fp8",
+            "bitsandbytes",
+            "compressed-tensors",
+        ),
+    ),
+    EngineArgument("block_size", ArgumentType.INTEGER, "Tokens in a KV block", 1, 1024),
+    EngineArgument(
+        "enforce_eager", ArgumentType.FLAG, "No compiled graphs: starts sooner, runs slower"
+    ),
+    EngineArgument(
+        "enable_prefix_caching", ArgumentType.FLAG, "Reuse the KV blocks of equal prefixes"
+    ),
+    EngineArgument(
+        "enable_chunked_prefill", ArgumentType.FLAG, "Mix prefill and decode in one step"
+    ),
+    EngineArgument(
+        "scheduling_policy",
+        ArgumentType.CHOICE,
+        "Order of waiting requests",
+        choices=("fcfs", "priority"),
+    ),
+    EngineArgument("seed", ArgumentType.INTEGER, "Seed of sampling", 0, 2**32 - 1),
+    EngineArgument(
+        "runner",
+        ArgumentType.CHOICE,
+        "Generate text or pool embeddings",
+        choices=("auto", "generate", "pooling"),
+    ),
+    EngineArgument("enable_auto_tool_choice", ArgumentType.FLAG, "Let the model choose tools"),
+    EngineArgument(
+        "tool_call_parser",
+        ArgumentType.CHOICE,
+        "How tool calls are read",
+        choices=("hermes", "llama3_json", "mistral", "pythonic", "qwen3_coder", "deepseek_v3"),
+    ),
+    EngineArgument(
+        "reasoning_parser",
+        ArgumentType.CHOICE,
+        "How reasoning is read",
+        choices=("deepseek_r1", "qwen3", "granite", "mistral"),
+    ),
+    EngineArgument(
+        "trust_remote_code",
+        ArgumentType.FLAG,
+        "Run code that comes with the weights",
+        needs_host_setting="HEADWORKS_ALLOW_REMOTE_CODE",
+    ),
+)
+
+ENGINE_ARGUMENTS: Mapping[str, EngineArgument] = {one.name: one for one in _ARGUMENTS}
+
+MAX_WEIGHT = 1_000_000
+MAX_REPLICAS = 1_000
+NAME_PATTERN = r"^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$"
+ROUTE_NAME_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9._:/-]{0,126}[A-Za-z0-9])?$"

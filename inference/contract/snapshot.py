@@ -1,0 +1,166 @@
+"""The configuration as the data plane reads it: one manifest, content-addressed sections.
+
+Ids are opaque strings made by the control plane (`pool_…`); names are what people and callers
+write. Money is integer nano-USD, prices are nano-USD for a million tokens, times are seconds since
+the epoch (UTC).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from inference.contract.kinds import (
+    Accounting,
+    Backend,
+    PoolPower,
+    Provisioner,
+    Scope,
+    Strategy,
+    Task,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OrganisationRecord:
+    id: str
+    name: str
+    is_enabled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRecord:
+    """A model of the catalogue. `max_context_tokens` is prompt plus output; None is unknown."""
+
+    id: str
+    organisation_id: str
+    name: str
+    task: Task = Task.GENERATE
+    max_context_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PriceRecord:
+    """The list price of a model. Absent means unknown, which is never zero; zero is free."""
+
+    id: str
+    organisation_id: str
+    model_id: str
+    input_nanousd_per_mtok: int
+    output_nanousd_per_mtok: int
+    cached_input_nanousd_per_mtok: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRecord:
+    """Desired state of a pool of like workers serving one model.
+
+    `addresses` are base URLs of a static pool, one worker each, ending before `/chat/completions`
+    (usually in `/v1`). `credential` is sealed by `sealing.encrypt`; None means no credential for
+    static pools, and the worker's derived key for pools whose workers we start. `engine_arguments`
+    maps allow-listed names of `params.ENGINE_ARGUMENTS` to values. `max_concurrency` is the most
+    requests one worker is sent at once over all gateways; None is no limit.
+    """
+
+    id: str
+    organisation_id: str
+    name: str
+    model_id: str
+    provisioner: Provisioner
+    backend: Backend
+    served_model_name: str
+    power: PoolPower = PoolPower.RUNNING
+    replicas: int = 1
+    addresses: tuple[str, ...] = ()
+    credential: str | None = None
+    model_source: str | None = None
+    engine_arguments: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    port_base: int | None = None
+    restart_generation: int = 0
+    max_concurrency: int | None = None
+    start_timeout_s: int = 600
+    drain_timeout_s: int = 30
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRecord:
+    """One weighted destination of a route. Weight 0 is never picked by chance."""
+
+    id: str
+    pool_id: str
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
+class RouteRecord:
+    """What callers name in `model`. Time-outs are milliseconds; `total_timeout_ms` None is no end.
+
+    `default_max_output_tokens` bounds the reservation of a request that names no maximum.
+    """
+
+    id: str
+    organisation_id: str
+    name: str
+    targets: tuple[TargetRecord, ...]
+    strategy: Strategy = Strategy.WEIGHTED
+    is_enabled: bool = True
+    accounting: Accounting = Accounting.LENIENT
+    default_max_output_tokens: int = 4096
+    max_attempts: int = 2
+    connect_timeout_ms: int = 2_000
+    first_byte_timeout_ms: int = 120_000
+    idle_timeout_ms: int = 60_000
+    total_timeout_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyDigest:
+    """One accepted secret of a key: HMAC-SHA256 in hex under the pepper of that version.
+
+    `accepted_until` ends the overlap of a rotation; None is for as long as the key lives.
+    """
+
+    pepper_version: int
+    digest: str
+    accepted_until: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRecord:
+    """An API key of the gateway. `route_names` None is every route of the organisation, () none."""
+
+    id: str
+    organisation_id: str
+    team_id: str
+    project_id: str
+    digests: tuple[KeyDigest, ...]
+    scopes: tuple[Scope, ...] = (Scope.INFERENCE,)
+    route_names: tuple[str, ...] | None = None
+    expires_at: float | None = None
+    is_enabled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Which sections make up a version. A greater lineage is newer whatever its version."""
+
+    lineage: str
+    version: int
+    sections: Mapping[str, str]
+    created_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSnapshot:
+    """The whole configuration, indexed for reading. Never changed: a new version is a new value.
+
+    `models` and `pools` are by id, `prices` by model id, `routes` by (organisation id, name),
+    `keys` by bucket and then by key id, so that one key's change replaces one small mapping.
+    """
+
+    lineage: str
+    version: int
+    organisations: Mapping[str, OrganisationRecord]
+    models: Mapping[str, ModelRecord]
+    prices: Mapping[str, PriceRecord]
+    pools: Mapping[str, PoolRecord]
+    routes: Mapping[tuple[str, str], RouteRecord]
+    keys: Mapping[str, Mapping[str, KeyRecord]]

@@ -1,0 +1,119 @@
+"""Process settings of the data plane: the environment in, one frozen value out.
+
+Every name starts with HEADWORKS_. A bad or missing value ends the process with that name.
+"""
+
+import base64
+import binascii
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_MIB = 1024 * 1024
+
+
+class SettingsError(ValueError):
+    """A setting is missing or cannot be read; the message starts with its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What gateway and supervisor run on. Secrets are left out of the repr."""
+
+    var: Path
+    state_url: str = field(repr=False)
+    cache_url: str | None = field(repr=False)
+    data_key: bytes = field(repr=False)
+    peppers: Mapping[int, bytes] = field(repr=False)
+    gateway_id: str
+    gateway_host: str
+    gateway_port: int
+    gateway_processes: int
+    body_limit_bytes: int
+    engine_python: Path | None
+    models_folder: Path | None
+    own_ports: frozenset[int]
+    allow_remote_code: bool
+    log_level: str
+
+
+def load_settings(environ: Mapping[str, str]) -> Settings:
+    """Read the settings, or raise SettingsError naming the variable at fault."""
+    port = _integer(environ, "HEADWORKS_GATEWAY_PORT", 8400, 1, 65_535)
+    default_id = f"{socket.gethostname()}-{port}"
+    return Settings(
+        var=Path(environ.get("HEADWORKS_VAR", "var")).resolve(),
+        state_url=_required(environ, "HEADWORKS_STATE_URL"),
+        cache_url=environ.get("HEADWORKS_CACHE_URL") or None,
+        data_key=_key(environ, "HEADWORKS_DATA_KEY"),
+        peppers=_peppers(environ, "HEADWORKS_KEY_PEPPERS"),
+        gateway_id=environ.get("HEADWORKS_GATEWAY_ID") or default_id,
+        gateway_host=environ.get("HEADWORKS_GATEWAY_HOST", "127.0.0.1"),
+        gateway_port=port,
+        gateway_processes=_integer(environ, "HEADWORKS_GATEWAY_PROCESSES", 2, 1, 256),
+        body_limit_bytes=_integer(environ, "HEADWORKS_BODY_LIMIT_MB", 32, 1, 1024) * _MIB,
+        engine_python=_path(environ, "HEADWORKS_ENGINE_PYTHON"),
+        models_folder=_path(environ, "HEADWORKS_MODELS"),
+        own_ports=_ports(environ, "HEADWORKS_OWN_PORTS") | {port},
+        allow_remote_code=environ.get("HEADWORKS_ALLOW_REMOTE_CODE", "0") == "1",
+        log_level=environ.get("HEADWORKS_LOG_LEVEL", "info"),
+    )
+
+
+def _required(environ: Mapping[str, str], name: str) -> str:
+    value = environ.get(name)
+    if not value:
+        raise SettingsError(f"{name} is not set")
+    return value
+
+
+def _integer(environ: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
+    text = environ.get(name)
+    if not text:
+        return default
+    try:
+        value = int(text)
+    except ValueError as error:
+        raise SettingsError(f"{name} must be a whole number, not {text!r}") from error
+    if not least <= value <= most:
+        raise SettingsError(f"{name} must be between {least} and {most}, not {value}")
+    return value
+
+
+def _key(environ: Mapping[str, str], name: str) -> bytes:
+    return _decoded(_required(environ, name), name)
+
+
+def _decoded(text: str, name: str) -> bytes:
+    try:
+        key = base64.urlsafe_b64decode(text)
+    except (binascii.Error, ValueError) as error:
+        raise SettingsError(f"{name} must be URL-safe base64") from error
+    if len(key) != 32:
+        raise SettingsError(f"{name} must hold 32 bytes, not {len(key)}")
+    return key
+
+
+def _peppers(environ: Mapping[str, str], name: str) -> Mapping[int, bytes]:
+    """Read `2:base64,1:base64`; the first is the current one, the rest are still accepted."""
+    peppers: dict[int, bytes] = {}
+    for part in _required(environ, name).split(","):
+        version, separator, text = part.partition(":")
+        if not separator or not version.isdigit():
+            raise SettingsError(f"{name} must read VERSION:KEY, separated by commas")
+        peppers[int(version)] = _decoded(text, name)
+    return peppers
+
+
+def _path(environ: Mapping[str, str], name: str) -> Path | None:
+    text = environ.get(name)
+    return Path(text).absolute() if text else None
+
+
+def _ports(environ: Mapping[str, str], name: str) -> frozenset[int]:
+    text = environ.get(name, "")
+    try:
+        return frozenset(int(part) for part in text.split(",") if part)
+    except ValueError as error:
+        raise SettingsError(f"{name} must be port numbers separated by commas") from error

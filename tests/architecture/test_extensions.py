@@ -1,0 +1,24 @@
+"""Every extension point is a kind, a registry entry and a file, and the three agree."""
+
+import importlib
+from enum import StrEnum
+
+import pytest
+
+from inference.contract import kinds
+from tests.architecture.sources import ROOT
+
+POINTS = [
+    (kinds.Strategy, "inference/decisions/routing", "strategies"),
+    (kinds.Backend, "inference/workers", "backends"),
+    (kinds.Provisioner, "inference/pools", "provisioners"),
+]
+
+
+@pytest.mark.parametrize(("kind", "room", "plural"), POINTS)
+def test_kinds_registry_and_files_agree(kind: type[StrEnum], room: str, plural: str) -> None:
+    names = {member.value for member in kind}
+    files = {path.stem for path in (ROOT / room / plural).glob("*.py")} - {"__init__"}
+    registry = importlib.import_module(f"{room.replace('/', '.')}.registry").REGISTRY
+    assert {key.value for key in registry} == names
+    assert files == names
