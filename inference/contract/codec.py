@@ -68,7 +68,7 @@ def _read(kind: str, data: bytes) -> Any:
         if reader is None:
             raise CodecError(f"no reader for {kind} version {envelope.v}")
         return reader(bytes(envelope.d))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise CodecError(f"not a {kind}: {error}") from error
 
 

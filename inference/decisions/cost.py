@@ -1,0 +1,119 @@
+"""What a request may cost and what it did cost, in whole nano-USD.
+
+Upper bounds hold before anything is sent; costs come from the usage an engine reported. A price
+that is None is unknown, and then so is every cost: unknown is never zero.
+"""
+
+from collections.abc import Mapping
+
+from inference.contract.events import PriceUsed, Usage
+from inference.contract.snapshot import PriceRecord
+
+# No token is shorter than a byte, and a chat template wraps each message in fewer than this many.
+TEMPLATE_TOKENS_PER_MESSAGE = 16
+
+# Ledgers keep 64-bit integers; nothing an engine or a caller writes may overflow them.
+MAX_TOKENS = 2**31 - 1
+MAX_NANOUSD = 2**63 - 1
+
+_TOKENS_PER_PRICE = 1_000_000
+
+
+def bound_prompt_tokens(*, body_bytes: int, messages: int) -> int:
+    """The most tokens a prompt of this many bytes and messages can have."""
+    return min(body_bytes + TEMPLATE_TOKENS_PER_MESSAGE * messages, MAX_TOKENS)
+
+
+def bound_output_tokens(requested_tokens: int | None, *, answers: int, default_tokens: int) -> int:
+    """The most tokens `answers` answers can have; `default_tokens` each if none were named."""
+    each = default_tokens if requested_tokens is None else max(requested_tokens, 0)
+    return min(each * max(answers, 1), MAX_TOKENS)
+
+
+def price_used(record: PriceRecord | None) -> PriceUsed | None:
+    """The price as a charge keeps it."""
+    if record is None:
+        return None
+    return PriceUsed(
+        price_id=record.id,
+        input_nanousd_per_mtok=record.input_nanousd_per_mtok,
+        output_nanousd_per_mtok=record.output_nanousd_per_mtok,
+        cached_input_nanousd_per_mtok=record.cached_input_nanousd_per_mtok,
+    )
+
+
+def cost_of(usage: Usage, price: PriceUsed | None) -> int | None:
+    """Price a usage: uncached prompt, cached prompt and completion, rounded half up once.
+
+    Tokens not reported add nothing, so the result is a lower bound when some are missing. Cached
+    tokens beyond the prompt are cut to it; without a cached price they cost what others do.
+    """
+    if price is None:
+        return None
+    prompt = usage.prompt_tokens or 0
+    cached = min(usage.cached_tokens or 0, prompt)
+    cached_price = price.cached_input_nanousd_per_mtok
+    if cached_price is None:
+        cached_price = price.input_nanousd_per_mtok
+    total = (
+        (prompt - cached) * price.input_nanousd_per_mtok
+        + cached * cached_price
+        + (usage.completion_tokens or 0) * price.output_nanousd_per_mtok
+    )
+    return _rounded(total)
+
+
+def cost_at_most(prompt_tokens: int, output_tokens: int, price: PriceUsed | None) -> int | None:
+    """The cost of these upper bounds, at the dearer of the two prompt prices; None is unknown."""
+    if price is None:
+        return None
+    cached_price = price.cached_input_nanousd_per_mtok or 0
+    total = prompt_tokens * max(price.input_nanousd_per_mtok, cached_price)
+    total += output_tokens * price.output_nanousd_per_mtok
+    return _rounded(total)
+
+
+def is_complete(usage: Usage) -> bool:
+    """Whether a usage says all that a bill needs."""
+    return usage.prompt_tokens is not None and usage.completion_tokens is not None
+
+
+def usage_from(member: Mapping[str, object]) -> Usage:
+    """Read an engine's usage object; what isn't a whole number of tokens counts as not said."""
+    prompt_details = member.get("prompt_tokens_details")
+    completion_details = member.get("completion_tokens_details")
+    return Usage(
+        prompt_tokens=_tokens(member.get("prompt_tokens")),
+        completion_tokens=_tokens(member.get("completion_tokens")),
+        cached_tokens=_detail(prompt_details, "cached_tokens"),
+        reasoning_tokens=_detail(completion_details, "reasoning_tokens"),
+    )
+
+
+def merge_usage(earlier: Usage, later: Usage) -> Usage:
+    """Put two parts of one usage together; what the later one says wins."""
+    return Usage(
+        prompt_tokens=_first(later.prompt_tokens, earlier.prompt_tokens),
+        completion_tokens=_first(later.completion_tokens, earlier.completion_tokens),
+        cached_tokens=_first(later.cached_tokens, earlier.cached_tokens),
+        reasoning_tokens=_first(later.reasoning_tokens, earlier.reasoning_tokens),
+    )
+
+
+def _rounded(total: int) -> int:
+    """Half up, from nano-USD a million tokens to nano-USD."""
+    return min((total + _TOKENS_PER_PRICE // 2) // _TOKENS_PER_PRICE, MAX_NANOUSD)
+
+
+def _first(preferred: int | None, other: int | None) -> int | None:
+    return other if preferred is None else preferred
+
+
+def _detail(details: object, name: str) -> int | None:
+    return _tokens(details.get(name)) if isinstance(details, Mapping) else None
+
+
+def _tokens(value: object) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        return None
+    return min(value, MAX_TOKENS)

@@ -1,0 +1,351 @@
+"""What is wrong with a configuration: the publisher checks all of it, each gateway again.
+
+A gateway checks section by section: `sections_to_check` names those a change can have broken, and
+`problems_in_section` checks one of them against the whole snapshot's indexes.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from inference.contract.codec import noun_of
+from inference.contract.kinds import Provisioner
+from inference.contract.params import (
+    MAX_REPLICAS,
+    MAX_WEIGHT,
+    NAME_PATTERN,
+    ROUTE_NAME_PATTERN,
+)
+from inference.contract.sealing import key_bucket
+from inference.contract.snapshot import (
+    ConfigSnapshot,
+    KeyRecord,
+    ModelRecord,
+    OrganisationRecord,
+    PoolRecord,
+    PriceRecord,
+    RouteRecord,
+)
+from inference.contract.wire import section_names
+from inference.decisions.egress import problem_with_address
+from inference.decisions.engine import problems_with
+
+MAX_PRICE_NANOUSD_PER_MTOK = 10**15
+"""A dollar a token: hundreds of times the dearest price ever listed, so a slip of the unit."""
+
+MAX_ATTEMPTS = 10
+"""Beyond this a retry only multiplies the load of an outage."""
+
+MAX_ADDRESSES = 1_000
+_MAX_LABEL_LENGTH = 255
+_LAST_PORT = 65_535
+_FIRST_FREE_PORT = 1_024
+
+_NAME = re.compile(NAME_PATTERN)
+_ROUTE_NAME = re.compile(ROUTE_NAME_PATTERN)
+
+_REFERS_TO: Mapping[str, frozenset[str]] = {
+    "organisations": frozenset(),
+    "models": frozenset(("organisations",)),
+    "prices": frozenset(("organisations", "models")),
+    "pools": frozenset(("organisations", "models")),
+    "routes": frozenset(("organisations", "pools")),
+    "keys": frozenset(("organisations",)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One fault of one record. `section` is its noun; `field` is dotted: `targets.0.pool_id`.
+
+    `code` is for programs: required, invalid, out_of_range, duplicate, unknown, foreign,
+    forbidden_address, overlap, and those of `engine.problems_with`. `message` is a sentence.
+    """
+
+    section: str
+    record_id: str
+    field: str
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What the checks need to know of the machine they run for."""
+
+    own_ports: frozenset[int] = frozenset()
+    allow_remote_code: bool = False
+
+
+_Finding = tuple[str, str, str]  # field, code, message
+_Check = Callable[[ConfigSnapshot, str, Host], Iterator[Problem]]
+
+
+def problems_in(
+    snapshot: ConfigSnapshot,
+    *,
+    own_ports: frozenset[int] = frozenset(),
+    allow_remote_code: bool = False,
+) -> tuple[Problem, ...]:
+    """Return every problem of a whole snapshot; an empty tuple means it may be served."""
+    host = Host(own_ports, allow_remote_code)
+    return tuple(
+        problem
+        for name in section_names(tuple(snapshot.keys))
+        for problem in problems_in_section(snapshot, name, host)
+    )
+
+
+def problems_in_section(snapshot: ConfigSnapshot, name: str, host: Host) -> tuple[Problem, ...]:
+    """Return the problems of one section's records, their references included."""
+    return tuple(_CHECKS[noun_of(name)](snapshot, name, host))
+
+
+def sections_to_check(changed: Iterable[str], names: Iterable[str]) -> tuple[str, ...]:
+    """Return those of `names` that are in `changed` or refer to something that is."""
+    touched = set(changed)
+    nouns = {noun_of(name) for name in touched}
+    return tuple(
+        name for name in names if name in touched or not nouns.isdisjoint(_REFERS_TO[noun_of(name)])
+    )
+
+
+def _named(section: str, record_id: str, findings: Iterable[_Finding]) -> Iterator[Problem]:
+    for field, code, message in findings:
+        yield Problem(section, record_id, field, code, message)
+
+
+def _organisation_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem]:
+    for organisation in snapshot.organisations.values():
+        yield from _named(name, organisation.id, _findings_in_organisation(organisation))
+
+
+def _findings_in_organisation(organisation: OrganisationRecord) -> Iterator[_Finding]:
+    if not _is_label(organisation.name):
+        yield "name", "invalid", "A name is 1 to 255 printable characters."
+
+
+def _model_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem]:
+    taken = _names_taken_twice(snapshot.models.values())
+    for model in snapshot.models.values():
+        yield from _named(name, model.id, _findings_in_model(snapshot, model))
+        if (model.organisation_id, model.name) in taken:
+            yield _duplicate_name(name, model.id)
+
+
+def _findings_in_model(snapshot: ConfigSnapshot, model: ModelRecord) -> Iterator[_Finding]:
+    yield from _organisation_findings(snapshot, model.organisation_id)
+    if not _ROUTE_NAME.fullmatch(model.name):
+        yield "name", "invalid", f"A model's name must match {ROUTE_NAME_PATTERN}."
+    if model.max_context_tokens is not None and model.max_context_tokens < 1:
+        yield "max_context_tokens", "out_of_range", "It must be at least 1."
+
+
+def _price_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem]:
+    for price in snapshot.prices.values():
+        yield from _named(name, price.id, _findings_in_price(snapshot, price))
+
+
+def _findings_in_price(snapshot: ConfigSnapshot, price: PriceRecord) -> Iterator[_Finding]:
+    yield from _organisation_findings(snapshot, price.organisation_id)
+    yield from _model_findings(snapshot, price.model_id, price.organisation_id)
+    amounts = (
+        ("input_nanousd_per_mtok", price.input_nanousd_per_mtok),
+        ("output_nanousd_per_mtok", price.output_nanousd_per_mtok),
+        ("cached_input_nanousd_per_mtok", price.cached_input_nanousd_per_mtok),
+    )
+    for field, amount in amounts:
+        if amount is None:
+            continue
+        if amount < 0:
+            yield field, "out_of_range", "A price can't be negative."
+        elif amount > MAX_PRICE_NANOUSD_PER_MTOK:
+            yield field, "out_of_range", "A price can't be above a dollar a token."
+
+
+def _pool_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem]:
+    pools = snapshot.pools.values()
+    taken = _names_taken_twice(pools)
+    for pool in pools:
+        yield from _named(name, pool.id, _findings_in_pool(snapshot, pool, host))
+        if (pool.organisation_id, pool.name) in taken:
+            yield _duplicate_name(name, pool.id)
+    yield from _overlaps(name, pools)
+
+
+def _findings_in_pool(snapshot: ConfigSnapshot, pool: PoolRecord, host: Host) -> Iterator[_Finding]:
+    yield from _organisation_findings(snapshot, pool.organisation_id)
+    yield from _model_findings(snapshot, pool.model_id, pool.organisation_id)
+    if not _NAME.fullmatch(pool.name):
+        yield "name", "invalid", f"A pool's name must match {NAME_PATTERN}."
+    yield from _bounds_of_pool(pool)
+    if pool.provisioner is Provisioner.PROCESS:
+        yield from _port_findings(pool, host.own_ports)
+        yield from problems_with(pool, host.allow_remote_code)
+    elif not _is_label(pool.served_model_name):
+        yield "served_model_name", "invalid", "It is 1 to 255 printable characters."
+    if pool.provisioner is Provisioner.STATIC:
+        yield from _address_findings(pool, host.own_ports)
+
+
+def _bounds_of_pool(pool: PoolRecord) -> Iterator[_Finding]:
+    if not 0 <= pool.replicas <= MAX_REPLICAS:
+        yield "replicas", "out_of_range", f"It must be between 0 and {MAX_REPLICAS:,}."
+    if pool.max_concurrency is not None and pool.max_concurrency < 1:
+        yield "max_concurrency", "out_of_range", "It must be at least 1; leave it out for no limit."
+    if pool.start_timeout_s < 1:
+        yield "start_timeout_s", "out_of_range", "It must be at least 1."
+    if pool.drain_timeout_s < 0:
+        yield "drain_timeout_s", "out_of_range", "It can't be negative."
+    if pool.restart_generation < 0:
+        yield "restart_generation", "out_of_range", "It can't be negative."
+
+
+def _address_findings(pool: PoolRecord, own_ports: frozenset[int]) -> Iterator[_Finding]:
+    if not pool.addresses:
+        yield "addresses", "required", "A static pool needs at least one address."
+    if len(pool.addresses) > MAX_ADDRESSES:
+        yield "addresses", "out_of_range", f"A pool has at most {MAX_ADDRESSES:,} addresses."
+    for position, address in enumerate(pool.addresses):
+        problem = problem_with_address(address, own_ports)
+        if problem is None and "?" in address:
+            problem = "may not carry a query"
+        if problem is not None:
+            yield f"addresses.{position}", "forbidden_address", f"The address {problem}."
+        if address in pool.addresses[:position]:
+            yield f"addresses.{position}", "duplicate", "The address is listed twice."
+
+
+def _port_findings(pool: PoolRecord, own_ports: frozenset[int]) -> Iterator[_Finding]:
+    ports = _ports(pool)
+    if not ports:
+        return
+    if ports.start < _FIRST_FREE_PORT or ports.stop - 1 > _LAST_PORT:
+        yield (
+            "port_base",
+            "out_of_range",
+            f"Ports of workers must be between {_FIRST_FREE_PORT:,} and {_LAST_PORT:,}.",
+        )
+    for port in sorted(own_ports):
+        if port in ports:
+            yield "port_base", "overlap", f"Port {port} belongs to this installation."
+
+
+def _ports(pool: PoolRecord) -> range:
+    """The ports the pool's workers listen on; empty when the supervisor picks them."""
+    if pool.port_base is None or pool.provisioner is not Provisioner.PROCESS:
+        return range(0)
+    return range(pool.port_base, pool.port_base + pool.replicas)
+
+
+def _overlaps(section: str, pools: Iterable[PoolRecord]) -> Iterator[Problem]:
+    """Yield both pools of an overlap, neither naming the other: it may belong to a stranger."""
+    placed = sorted((pool for pool in pools if _ports(pool)), key=lambda pool: _ports(pool).start)
+    found: set[str] = set()
+    furthest: PoolRecord | None = None
+    for pool in placed:
+        if furthest is not None and _ports(pool).start < _ports(furthest).stop:
+            found |= {pool.id, furthest.id}
+        if furthest is None or _ports(pool).stop > _ports(furthest).stop:
+            furthest = pool
+    for pool_id in sorted(found):
+        message = "Another pool's workers have some of these ports."
+        yield Problem(section, pool_id, "port_base", "overlap", message)
+
+
+def _route_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem]:
+    for route in snapshot.routes.values():
+        yield from _named(name, route.id, _findings_in_route(snapshot, route))
+
+
+def _findings_in_route(snapshot: ConfigSnapshot, route: RouteRecord) -> Iterator[_Finding]:
+    yield from _organisation_findings(snapshot, route.organisation_id)
+    if not _ROUTE_NAME.fullmatch(route.name):
+        yield "name", "invalid", f"A route's name must match {ROUTE_NAME_PATTERN}."
+    yield from _target_findings(snapshot, route)
+    yield from _bounds_of_route(route)
+
+
+def _target_findings(snapshot: ConfigSnapshot, route: RouteRecord) -> Iterator[_Finding]:
+    # a route whose pool was removed under it is switched off and may stand empty
+    if route.is_enabled and not any(target.weight > 0 for target in route.targets):
+        yield "targets", "required", "An enabled route needs a target with a weight above 0."
+    counts = Counter(target.id for target in route.targets)
+    for position, target in enumerate(route.targets):
+        place = f"targets.{position}"
+        if counts[target.id] > 1:
+            yield f"{place}.id", "duplicate", "Two targets of the route have this id."
+        if not 0 <= target.weight <= MAX_WEIGHT:
+            message = f"A weight must be between 0 and {MAX_WEIGHT:,}."
+            yield f"{place}.weight", "out_of_range", message
+        pool = snapshot.pools.get(target.pool_id)
+        if pool is None:
+            yield f"{place}.pool_id", "unknown", "There is no such pool."
+        elif pool.organisation_id != route.organisation_id:
+            yield f"{place}.pool_id", "foreign", "The pool belongs to another organisation."
+
+
+def _bounds_of_route(route: RouteRecord) -> Iterator[_Finding]:
+    positive = (
+        ("connect_timeout_ms", route.connect_timeout_ms),
+        ("first_byte_timeout_ms", route.first_byte_timeout_ms),
+        ("idle_timeout_ms", route.idle_timeout_ms),
+        ("total_timeout_ms", route.total_timeout_ms),
+        ("default_max_output_tokens", route.default_max_output_tokens),
+    )
+    for field, value in positive:
+        if value is not None and value < 1:
+            yield field, "out_of_range", "It must be at least 1."
+    if not 1 <= route.max_attempts <= MAX_ATTEMPTS:
+        yield "max_attempts", "out_of_range", f"It must be between 1 and {MAX_ATTEMPTS}."
+
+
+def _key_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem]:
+    bucket = name.partition("/")[2]
+    for key in snapshot.keys[bucket].values():
+        yield from _named("keys", key.id, _findings_in_key(snapshot, key, bucket))
+
+
+def _findings_in_key(snapshot: ConfigSnapshot, key: KeyRecord, bucket: str) -> Iterator[_Finding]:
+    yield from _organisation_findings(snapshot, key.organisation_id)
+    if key_bucket(key.id) != bucket:
+        yield "id", "invalid", "The key is in a section where no gateway looks for it."
+
+
+def _organisation_findings(snapshot: ConfigSnapshot, organisation_id: str) -> Iterator[_Finding]:
+    if organisation_id not in snapshot.organisations:
+        yield "organisation_id", "unknown", "There is no such organisation."
+
+
+def _model_findings(
+    snapshot: ConfigSnapshot, model_id: str, organisation_id: str
+) -> Iterator[_Finding]:
+    model = snapshot.models.get(model_id)
+    if model is None:
+        yield "model_id", "unknown", "There is no such model."
+    elif model.organisation_id != organisation_id:
+        yield "model_id", "foreign", "The model belongs to another organisation."
+
+
+def _names_taken_twice(records: Iterable[ModelRecord | PoolRecord]) -> set[tuple[str, str]]:
+    counts = Counter((record.organisation_id, record.name) for record in records)
+    return {name for name, count in counts.items() if count > 1}
+
+
+def _duplicate_name(section: str, record_id: str) -> Problem:
+    return Problem(section, record_id, "name", "duplicate", "The organisation has this name twice.")
+
+
+def _is_label(text: str) -> bool:
+    return 0 < len(text) <= _MAX_LABEL_LENGTH and text.isprintable() and not text.isspace()
+
+
+_CHECKS: Mapping[str, _Check] = {
+    "organisations": _organisation_problems,
+    "models": _model_problems,
+    "prices": _price_problems,
+    "pools": _pool_problems,
+    "routes": _route_problems,
+    "keys": _key_problems,
+}

@@ -1,0 +1,1 @@
+"""What both planes agree on, byte for byte."""

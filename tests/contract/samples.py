@@ -1,0 +1,278 @@
+"""One value of every shared document, with every field set to something of its own."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from inference.contract import codec
+from inference.contract.events import Charge, End, Opening, Origin, PriceUsed, Usage
+from inference.contract.fleet import Directory, WorkerEntry
+from inference.contract.kinds import (
+    Accounting,
+    Backend,
+    ChargeKind,
+    Endpoint,
+    Outcome,
+    PoolPower,
+    ProcessRole,
+    Provisioner,
+    Scope,
+    Strategy,
+    Task,
+    WorkerState,
+)
+from inference.contract.snapshot import (
+    KeyDigest,
+    KeyRecord,
+    Manifest,
+    ModelRecord,
+    OrganisationRecord,
+    PoolRecord,
+    PriceRecord,
+    RouteRecord,
+    TargetRecord,
+)
+from inference.contract.vitals import Applied, Vitals
+
+ORGANISATIONS = (
+    OrganisationRecord("org_a", "Water & Söhne", is_enabled=True),
+    OrganisationRecord("org_b", "Other", is_enabled=False),
+)
+MODELS = (
+    ModelRecord("mdl_a", "org_a", "llama-3-8b", Task.GENERATE, 8192),
+    ModelRecord("mdl_e", "org_a", "minilm", Task.EMBED, None),
+)
+PRICES = (
+    PriceRecord("prc_a", "org_a", "mdl_a", 1_000_000, 2_000_000, 100_000),
+    PriceRecord("prc_e", "org_a", "mdl_e", 0, 0, None),
+)
+POOLS = (
+    PoolRecord(
+        id="pool_p",
+        organisation_id="org_a",
+        name="llama",
+        model_id="mdl_a",
+        provisioner=Provisioner.PROCESS,
+        backend=Backend.VLLM,
+        served_model_name="llama-3-8b",
+        power=PoolPower.STOPPED,
+        replicas=2,
+        model_source="llama-3-8b",
+        engine_arguments={
+            "dtype": "bfloat16",
+            "enforce_eager": True,
+            "gpu_memory_utilization": 0.85,
+            "max_model_len": 4096,
+        },
+        port_base=9100,
+        restart_generation=3,
+        max_concurrency=16,
+        start_timeout_s=900,
+        drain_timeout_s=60,
+    ),
+    PoolRecord(
+        id="pool_s",
+        organisation_id="org_a",
+        name="provider",
+        model_id="mdl_a",
+        provisioner=Provisioner.STATIC,
+        backend=Backend.OPENAI,
+        served_model_name="gpt",
+        addresses=("https://api.example.com/v1", "http://10.0.0.7:8000/v1"),
+        credential="c2VhbGVk",
+    ),
+)
+ROUTES = (
+    RouteRecord(
+        id="rt_a",
+        organisation_id="org_a",
+        name="chat/default",
+        targets=(TargetRecord("tgt_1", "pool_p", 80), TargetRecord("tgt_2", "pool_s", 20)),
+        strategy=Strategy.WEIGHTED,
+        is_enabled=True,
+        accounting=Accounting.STRICT,
+        default_max_output_tokens=1024,
+        max_attempts=3,
+        connect_timeout_ms=1_000,
+        first_byte_timeout_ms=30_000,
+        idle_timeout_ms=20_000,
+        total_timeout_ms=600_000,
+    ),
+)
+KEYS = (
+    KeyRecord(
+        id="0123456789abcdefghjkmnpqrs",
+        organisation_id="org_a",
+        team_id="team_a",
+        project_id="proj_a",
+        digests=(KeyDigest(2, "ab" * 32, None), KeyDigest(1, "cd" * 32, 1_800_000_000.5)),
+        scopes=(Scope.INFERENCE, Scope.DEBUG),
+        route_names=("chat/default",),
+        expires_at=1_900_000_000.0,
+        is_enabled=True,
+    ),
+)
+MANIFEST = Manifest(
+    lineage="01KB7",
+    version=7,
+    sections={"models": "11" * 32, "organisations": "22" * 32},
+    created_at=1_764_500_000.25,
+)
+PRICE_USED = PriceUsed("prc_a", 1_000_000, 2_000_000, 100_000)
+ORIGIN = Origin(
+    organisation_id="org_a",
+    team_id="team_a",
+    project_id="proj_a",
+    key_id="0123456789abcdefghjkmnpqrs",
+    endpoint=Endpoint.CHAT,
+    requested_model="chat/default",
+    is_stream=True,
+    gateway="gw-1",
+    lineage="01KB7",
+    version=7,
+    route_id="rt_a",
+    route_name="chat/default",
+)
+OPENING = Opening(
+    event_id="req_01kb7",
+    at_ms=1_764_500_000_123,
+    origin=ORIGIN,
+    target_id="tgt_1",
+    pool_id="pool_p",
+    model_id="mdl_a",
+    worker_id="pool_p-0",
+    prompt_tokens_max=900,
+    output_tokens_max=1024,
+    price=PRICE_USED,
+    cost_max_nanousd=2948,
+)
+END = End(
+    event_id="req_01kb7",
+    at_ms=1_764_500_002_000,
+    received_at_ms=1_764_500_000_100,
+    origin=ORIGIN,
+    outcome=Outcome.OK,
+    http_status=200,
+    charges=(
+        Charge(
+            attempt=1,
+            target_id="tgt_1",
+            pool_id="pool_p",
+            model_id="mdl_a",
+            worker_id="pool_p-0",
+            kind=ChargeKind.ESTIMATED,
+            usage=Usage(),
+            started_at_ms=1_764_500_000_123,
+            duration_ms=12.5,
+            http_status=503,
+            error_code="upstream_saturated",
+        ),
+        Charge(
+            attempt=2,
+            target_id="tgt_2",
+            pool_id="pool_s",
+            model_id="mdl_a",
+            worker_id="pool_s-0",
+            kind=ChargeKind.FINAL,
+            usage=Usage(10, 5, 0, 2),
+            started_at_ms=1_764_500_000_140,
+            duration_ms=1860.25,
+            first_token_ms=80.5,
+            http_status=200,
+            price=PRICE_USED,
+            cost_nanousd=20,
+            cost_max_nanousd=20,
+        ),
+    ),
+    total_ms=1900.0,
+    error_code=None,
+    queued_ms=0.0,
+    first_token_ms=97.5,
+    output_tokens_max=1024,
+    client_request_id="client-1",
+    decision={"strategy": "weighted", "u": 0.25},
+    journal="jnl_00",
+    seq=42,
+)
+REFUSED_END = End(
+    event_id="req_01kb8",
+    at_ms=1_764_500_003_000,
+    received_at_ms=1_764_500_003_000,
+    origin=ORIGIN,
+    outcome=Outcome.REFUSED,
+    http_status=404,
+    charges=(),
+    total_ms=0.5,
+    error_code="model_not_found",
+)
+DIRECTORY = Directory(
+    fencing_token=4,
+    generation=19,
+    written_at=1_764_500_000.5,
+    workers=(
+        WorkerEntry(
+            id="pool_p-0",
+            pool_id="pool_p",
+            base_url="http://127.0.0.1:9100/v1",
+            state=WorkerState.READY,
+            changed_at=1_764_499_000.0,
+            uses_derived_key=True,
+            restarts=1,
+        ),
+        WorkerEntry(
+            id="pool_p-1",
+            pool_id="pool_p",
+            base_url="http://127.0.0.1:9101/v1",
+            state=WorkerState.BACKING_OFF,
+            changed_at=1_764_499_900.0,
+            detail="exited with code 1",
+        ),
+    ),
+)
+VITALS = Vitals(
+    role=ProcessRole.GATEWAY,
+    gateway="gw-1",
+    process="gw-1:0",
+    pid=4711,
+    started_at=1_764_490_000.0,
+    written_at=1_764_500_000.75,
+    applied=Applied("01KB7", 7, 8, "routes rt_a targets: empty"),
+    directory_generation=19,
+    inflight={"pool_p-0": 3},
+    arrivals_total=1000,
+    events_lost_total=2,
+    journal_backlog=5,
+    is_leader=False,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A kind of document: its golden file, its value and how it travels."""
+
+    file: str
+    value: Any
+    encode: Callable[[Any], bytes]
+    decode: Callable[[bytes], Any]
+
+
+def _section(name: str, records: tuple[Any, ...]) -> Document:
+    decode = partial(codec.decode_section, name)
+    return Document(f"section-{codec.noun_of(name)}", records, codec.encode_section, decode)
+
+
+DOCUMENTS = (
+    Document("manifest", MANIFEST, codec.encode_manifest, codec.decode_manifest),
+    _section("organisations", ORGANISATIONS),
+    _section("models", MODELS),
+    _section("prices", PRICES),
+    _section("pools", POOLS),
+    _section("routes", ROUTES),
+    _section("keys/7f", KEYS),
+    Document("opening", OPENING, codec.encode_event, codec.decode_opening),
+    Document("end", END, codec.encode_event, codec.decode_end),
+    Document("end-refused", REFUSED_END, codec.encode_event, codec.decode_end),
+    Document("directory", DIRECTORY, codec.encode_directory, codec.decode_directory),
+    Document("vitals", VITALS, codec.encode_vitals, codec.decode_vitals),
+)

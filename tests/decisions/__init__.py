@@ -1,0 +1,1 @@
+"""The functional core, by value."""

@@ -1,0 +1,103 @@
+"""What ends of requests add to the roll-ups."""
+
+from datetime import UTC, date, datetime
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.decisions.rollups import DayKey, MinuteKey, RollUps, Sums, roll_up
+from inference.contract.events import Charge, End, Usage
+from inference.contract.kinds import ChargeKind, Outcome
+from tests.controlplane.ledger_events import make_charge, make_end
+
+MINUTE = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
+
+
+def test_a_request_is_counted_once_and_its_attempts_each_where_they_ran() -> None:
+    failed = make_charge(pool_id="pool_2", kind=ChargeKind.ESTIMATED, usage=Usage(), cost_nanousd=0)
+    sums = dict(roll_up([make_end(charges=(failed, make_charge(attempt=2)))]).minutes)
+    assert sums == {
+        MinuteKey("org_a", MINUTE, "rt_1", "pool_1", "mdl_1", "proj_1"): Sums(
+            requests=1,
+            attempts=1,
+            prompt_tokens=1_846,
+            completion_tokens=182,
+            cached_tokens=1_024,
+            cost_nanousd=487_200,
+        ),
+        MinuteKey("org_a", MINUTE, "rt_1", "pool_2", "mdl_1", "proj_1"): Sums(
+            attempts=1, unknown_usage=1
+        ),
+    }
+
+
+def test_a_refusal_counts_without_pool_or_model() -> None:
+    sums = dict(roll_up([make_end(charges=(), outcome=Outcome.REFUSED)]).minutes)
+    assert sums == {MinuteKey("org_a", MINUTE, "rt_1", "", "", "proj_1"): Sums(requests=1)}
+
+
+def test_a_lost_gateway_is_an_error_and_a_missing_price_is_counted_not_added() -> None:
+    unpriced = make_charge(usage=Usage(), price=None, cost_nanousd=None, cost_max_nanousd=None)
+    lost = make_end(charges=(unpriced,), outcome=Outcome.LOST_GATEWAY)
+    ((_, sums),) = roll_up([lost]).minutes
+    assert sums == Sums(requests=1, errors=1, attempts=1, unknown_usage=1, unknown_cost=1)
+
+
+def test_days_are_summed_by_every_dimension() -> None:
+    days = dict(roll_up([make_end(1), make_end(2)]).days)
+    assert {(key.dimension, key.value) for key in days} == {
+        ("route", "rt_1"),
+        ("pool", "pool_1"),
+        ("model", "mdl_1"),
+        ("project", "proj_1"),
+        ("team", "team_1"),
+        ("key", "01jdkey00000000000000000a"),
+    }
+    assert days[DayKey("org_a", date(2026, 11, 24), "team", "team_1")].cost_nanousd == 974_400
+
+
+def test_increments_come_in_the_order_in_which_locks_are_taken() -> None:
+    ends = [make_end(n, charges=(make_charge(pool_id=f"pool_{9 - n}"),)) for n in range(9)]
+    increments = roll_up(ends)
+    assert [key for key, _ in increments.minutes] == sorted(key for key, _ in increments.minutes)
+    assert [key for key, _ in increments.days] == sorted(key for key, _ in increments.days)
+
+
+charges = st.builds(
+    make_charge,
+    pool_id=st.sampled_from(["pool_1", "pool_2"]),
+    usage=st.builds(Usage, st.none() | st.integers(0, 99), st.none() | st.integers(0, 99)),
+    cost_nanousd=st.none() | st.integers(0, 10**9),
+)
+ends = st.builds(
+    lambda made, outcome: make_end(charges=tuple(made), outcome=outcome),
+    st.lists(charges, max_size=3),
+    st.sampled_from(list(Outcome)),
+)
+
+
+@given(st.lists(ends, max_size=6))
+def test_sums_of_every_dimension_equal_the_sums_of_the_requests(made: list[End]) -> None:
+    increments = roll_up(made)
+    paid = [charge for end in made for charge in end.charges]
+    expected = (len(made), len(paid), _booked(paid))
+    assert _totals(increments, None) == expected
+    for dimension in ("route", "pool", "model", "project", "team", "key"):
+        assert _totals(increments, dimension) == expected
+
+
+def _booked(paid: list[Charge]) -> int:
+    return sum(charge.cost_nanousd or 0 for charge in paid)
+
+
+def _totals(increments: RollUps, dimension: str | None) -> tuple[int, int, int]:
+    found = [
+        sums
+        for key, sums in (increments.minutes if dimension is None else increments.days)
+        if dimension is None or key.dimension == dimension
+    ]
+    return (
+        sum(one.requests for one in found),
+        sum(one.attempts for one in found),
+        sum(one.cost_nanousd for one in found),
+    )
