@@ -1,0 +1,330 @@
+"""Facts first on disk: an append-only journal a process, which survives the process.
+
+A journal is a folder `<root>/<journal id>/` with a `lock` its owner holds for life and segments
+`NNNNNNNN.jnl`. Lines are `O <opening>`, `E <end>` and, first in each segment, `S <seq>`: how many
+ends all earlier segments held. A line counts once its newline is there. Nothing is synced: what is
+written survives this process, not the machine.
+"""
+
+import asyncio
+import fcntl
+import os
+import secrets
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import structlog
+
+from inference.contract.codec import encode_event
+from inference.contract.events import End, Opening
+
+SEGMENT_BYTES = 8 * 1024 * 1024
+"""Some five thousand requests: small enough to be gone soon after the recorder has them, large
+enough that a busy process starts one in seconds, not many in one."""
+
+OPENING, END, START = b"O ", b"E ", b"S "
+SEGMENT_GLOB = "[0-9]*.jnl"
+LOCK_NAME = "lock"
+
+log = structlog.get_logger(__name__)
+
+
+class JournalUnavailable(Exception):
+    """The journal could not be written: the disk is full or failing. Nothing was recorded."""
+
+
+class JournalTaken(Exception):
+    """The journal has a living owner, or is gone."""
+
+
+Fact = Opening | End
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A fact to write and who waits for it."""
+
+    fact: Fact
+    written: "asyncio.Future[Fact]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A fact as it is going to stand in the journal."""
+
+    fact: Fact
+    line: bytes
+    written: "asyncio.Future[Fact]"
+
+
+def segment_name(number: int) -> str:
+    """The file name of a journal's n-th segment, from 1."""
+    return f"{number:08d}.jnl"
+
+
+def segments_of(folder: Path) -> tuple[Path, ...]:
+    """A journal's segments, oldest first."""
+    return tuple(sorted(folder.glob(SEGMENT_GLOB)))
+
+
+class Journal:
+    """One journal, open for appending. All appends of a loop turn go out in one write.
+
+    `events_lost_total` counts ends that could not be written; those whose opening was are closed
+    as lost when the journal is adopted. `backlog` counts ends not yet handed to the stream.
+    """
+
+    def __init__(self, folder: Path, lock: int | None, *, segment: int, segment_bytes: int) -> None:
+        self.folder = folder
+        self.journal_id = folder.name
+        self.segment = segment
+        self.seq = 0
+        self.fed_seq = 0
+        self.events_lost_total = 0
+        self.grown = asyncio.Event()
+        self._lock = lock
+        self._segment_bytes = segment_bytes
+        self._file: int | None = None
+        self._size = 0
+        self._full_size = 0
+        self._pending: list[_Entry] = []
+        self._unended: dict[str, bytes] = {}
+        self._is_writable = True
+        self._is_released = False
+
+    @classmethod
+    def create(cls, root: Path, *, segment_bytes: int = SEGMENT_BYTES) -> "Journal":
+        """Start a journal of this process below `root`.
+
+        A disk that won't have it is tried again with every write.
+        """
+        journal = cls(
+            root / f"jnl_{secrets.token_hex(10)}", None, segment=0, segment_bytes=segment_bytes
+        )
+        with suppress(OSError):
+            journal._appear()
+        return journal
+
+    @classmethod
+    def adopt(cls, folder: Path, *, segment_bytes: int = SEGMENT_BYTES) -> "Journal":
+        """Take over a dead process's journal, or raise JournalTaken.
+
+        What is written goes to a segment of its own; the adopter sets `seq` to the number of ends
+        found before it writes any. Torn lines stay behind in the old segments.
+        """
+        lock = lock_journal(folder)
+        segments = segments_of(folder)
+        last = int(segments[-1].stem) if segments else 0
+        return cls(folder, lock, segment=last, segment_bytes=segment_bytes)
+
+    @property
+    def backlog(self) -> int:
+        """Ends written and not yet handed to the stream."""
+        return max(0, self.seq - self.fed_seq)
+
+    async def open(self, opening: Opening) -> None:
+        """Return once the opening is written; raises JournalUnavailable if it was not."""
+        await self._append(opening)
+
+    async def close(self, end: End) -> End:
+        """Return the end as written, with `journal` and `seq`; raises JournalUnavailable if not.
+
+        It is written even if the caller is cancelled while waiting.
+        """
+        written = await self._append(end)
+        assert isinstance(written, End)
+        return written
+
+    def release(self) -> None:
+        """Write what is pending and let go of the journal: anyone may adopt it from now on."""
+        self._flush()
+        self._let_go()
+
+    def remove(self) -> None:
+        """Delete the journal, oldest segment first, and let go of it."""
+        self._close_file()
+        for path in segments_of(self.folder):
+            path.unlink()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        self._is_released = True
+        self._close_file()
+        if self._lock is not None:
+            os.close(self._lock)
+
+    def _appear(self) -> None:
+        """Make the folder. It gets its name only once it is locked: nobody adopts it half made."""
+        self.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        draft = self.folder.with_name(f".{self.folder.name}")
+        draft.mkdir(exist_ok=True, mode=0o700)
+        lock = lock_journal(draft)
+        try:
+            draft.rename(self.folder)
+        except OSError:
+            os.close(lock)
+            raise
+        self._lock = lock
+
+    async def _append(self, fact: Fact) -> Fact:
+        if self._is_released:
+            raise JournalUnavailable("the journal is closed")
+        loop = asyncio.get_running_loop()
+        if not self._pending:
+            loop.call_soon(self._flush)
+        entry = _Entry(fact, loop.create_future())
+        self._pending.append(entry)
+        return await entry.written
+
+    def _flush(self) -> None:
+        entries, self._pending = self._pending, []
+        drafts = self._drafted(entries)
+        written, error = self._write([draft.line for draft in drafts])
+        for draft in drafts[:written]:
+            self._note(draft)
+        if error is not None:
+            self._fail(drafts[written:], error)
+        elif written and not self._is_writable:
+            self._is_writable = True
+            log.info("journal writable again", journal=self.journal_id)
+
+    def _drafted(self, entries: list[_Entry]) -> list[_Draft]:
+        """Number the ends and encode; what cannot be encoded fails alone and takes no number."""
+        drafts = []
+        seq = self.seq
+        for entry in entries:
+            fact = entry.fact
+            if isinstance(fact, End):
+                fact = replace(fact, journal=self.journal_id, seq=seq + 1)
+            try:
+                draft = _Draft(fact, _line(fact), entry.written)
+            except (TypeError, ValueError, RecursionError) as error:
+                self._lose(entry.fact, entry.written)
+                log.error("event cannot be encoded", error=type(error).__name__)
+                continue
+            drafts.append(draft)
+            seq += isinstance(fact, End)
+        return drafts
+
+    def _note(self, draft: _Draft) -> None:
+        fact = draft.fact
+        if isinstance(fact, End):
+            self.seq = fact.seq
+            self._unended.pop(fact.event_id, None)
+            self.grown.set()
+        else:
+            self._unended[fact.event_id] = draft.line
+        if not draft.written.done():
+            draft.written.set_result(fact)
+
+    def _fail(self, drafts: list[_Draft], error: OSError) -> None:
+        if self._is_writable:
+            self._is_writable = False
+            log.error("journal cannot be written", journal=self.journal_id, error=repr(error))
+        for draft in drafts:
+            self._lose(draft.fact, draft.written)
+
+    def _lose(self, fact: Fact, written: "asyncio.Future[Fact]") -> None:
+        self.events_lost_total += isinstance(fact, End)
+        if not written.done():
+            written.set_exception(JournalUnavailable("the journal cannot be written"))
+
+    def _write(self, lines: list[bytes]) -> tuple[int, OSError | None]:
+        """Write lines and return how many are whole on disk, and what stopped the others."""
+        if not lines:
+            return 0, None
+        try:
+            file = self._writable_segment()
+        except OSError as refusal:
+            return 0, refusal
+        size, error = _write_all(file, b"".join(lines))
+        whole, kept = _whole_lines(lines, size)
+        self._size += kept
+        if size != kept:
+            self._cut_tail(file)
+        return whole, error
+
+    def _cut_tail(self, file: int) -> None:
+        """Drop the torn line; if even that fails, leave it behind as the end of its segment."""
+        try:
+            os.ftruncate(file, self._size)
+        except OSError:
+            self._close_file()
+
+    def _writable_segment(self) -> int:
+        if self._file is not None and self._size < self._full_size:
+            return self._file
+        return self._start_segment()
+
+    def _start_segment(self) -> int:
+        """Open the next segment; it takes the unended openings along, so no older one is needed."""
+        if self._lock is None:
+            self._appear()
+        number = self.segment + 1
+        path = self.folder / segment_name(number)
+        head = b"".join((b"%b%d\n" % (START, self.seq), *self._unended.values()))
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        size, error = _write_all(file, head)
+        if error is not None:
+            os.close(file)
+            with suppress(OSError):
+                path.unlink()
+            raise error
+        self._close_file()
+        self._file, self._size, self.segment = file, size, number
+        self._full_size = size + self._segment_bytes
+        return file
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def lock_journal(folder: Path) -> int:
+    """Take a journal's lock and return its descriptor, or raise JournalTaken.
+
+    The lock goes with the process, however that ends.
+    """
+    path = folder / LOCK_NAME
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except FileNotFoundError as error:
+        raise JournalTaken(folder.name) from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(lock).st_ino == path.stat().st_ino:
+            return lock
+    except OSError:
+        pass
+    os.close(lock)
+    raise JournalTaken(folder.name)
+
+
+def _line(fact: Fact) -> bytes:
+    return b"%b%b\n" % (END if isinstance(fact, End) else OPENING, encode_event(fact))
+
+
+def _write_all(file: int, data: bytes) -> tuple[int, OSError | None]:
+    """Write until done or refused: the bytes that went out, and the refusal."""
+    view = memoryview(data)
+    sent = 0
+    while sent < len(data):
+        try:
+            sent += os.write(file, view[sent:])
+        except OSError as error:
+            return sent, error
+    return sent, None
+
+
+def _whole_lines(lines: list[bytes], size: int) -> tuple[int, int]:
+    """How many of the lines fit into the first `size` bytes, and the bytes of those."""
+    total = 0
+    for count, line in enumerate(lines):
+        if total + len(line) > size:
+            return count, total
+        total += len(line)
+    return len(lines), total

@@ -1,0 +1,1 @@
+"""The data plane's shells, on real stores, disks and processes."""

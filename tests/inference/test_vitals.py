@@ -1,0 +1,103 @@
+"""Vitals are written every period and when asked, live five seconds, and outlast outages."""
+
+import asyncio
+from dataclasses import replace
+
+from redis.asyncio import Redis
+from structlog.testing import capture_logs
+
+from inference.contract.codec import decode_vitals
+from inference.contract.vitals import Vitals
+from inference.contract.wire import vitals_key
+from inference.vitals import VitalsWriter
+from tests.contract.samples import VITALS
+from tests.inference.ledger import running
+from tests.inference.stores import OwnStore, until
+
+PROCESS = VITALS.process
+KEY = vitals_key(PROCESS)
+
+
+class Process:
+    """Counts the records it was asked for."""
+
+    def __init__(self) -> None:
+        self.records = 0
+
+    def __call__(self) -> Vitals:
+        self.records += 1
+        return replace(VITALS, arrivals_total=self.records)
+
+
+async def written(admin: Redis) -> Vitals | None:
+    data = await admin.get(KEY)
+    return None if data is None else decode_vitals(data)
+
+
+async def test_a_record_is_written_whole_and_lives_five_seconds(
+    client: Redis, admin: Redis
+) -> None:
+    await VitalsWriter(client, PROCESS, lambda: VITALS).write()
+    assert await written(admin) == VITALS
+    assert 4_000 < await admin.pttl(KEY) <= 5_000
+
+
+async def test_the_first_is_written_at_once_and_the_next_on_demand(
+    client: Redis, admin: Redis
+) -> None:
+    process = Process()
+    writer = VitalsWriter(client, PROCESS, process, period_s=3_600)
+    async with running(writer):
+        await until(lambda: process.records == 1, "the first record")
+        writer.write_soon()
+        await until(lambda: process.records == 2, "the second record")
+
+        async def is_there() -> bool:
+            record = await written(admin)
+            return record is not None and record.arrivals_total == 2
+
+        await until(is_there, "the second record in the store")
+    assert process.records == 2
+
+
+async def test_without_demand_one_is_written_every_period(client: Redis) -> None:
+    process = Process()
+    async with running(VitalsWriter(client, PROCESS, process, period_s=0.02)):
+        await until(lambda: process.records >= 4, "four records")
+
+
+async def test_a_clean_stop_takes_the_record_away(client: Redis, admin: Redis) -> None:
+    writer = VitalsWriter(client, PROCESS, lambda: VITALS)
+    await writer.write()
+    await writer.sign_off()
+    assert await written(admin) is None
+
+
+async def test_a_frozen_store_is_logged_once_and_written_to_when_thawed(
+    own_store: OwnStore, client: Redis, admin: Redis
+) -> None:
+    process = Process()
+    with capture_logs() as logs:
+        async with running(VitalsWriter(client, PROCESS, process, period_s=0.02)):
+            await until(lambda: process.records >= 1, "a record")
+            own_store.freeze()
+            await until(lambda: len(logs) == 1, "the outage")
+            seen = process.records
+            await until(lambda: process.records >= seen + 2, "tries to go on")
+            own_store.thaw()
+            await until(lambda: len(logs) == 2, "the end of the outage")
+            assert await written(admin) is not None
+    assert [entry["event"] for entry in logs] == [
+        "state store unavailable",
+        "state store available again",
+    ]
+
+
+async def test_signing_off_from_a_frozen_store_does_not_hang(
+    own_store: OwnStore, client: Redis
+) -> None:
+    writer = VitalsWriter(client, PROCESS, lambda: VITALS)
+    await writer.write()
+    own_store.freeze()
+    await asyncio.wait_for(writer.sign_off(), 2)
+    own_store.thaw()
