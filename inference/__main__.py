@@ -1,0 +1,91 @@
+"""`python -m inference <process>`: the data plane's processes, one subcommand each."""
+
+import argparse
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+import structlog
+import uvloop
+
+from inference.bootstrap import build_gateway, build_gateway_child, build_supervisor
+from inference.observability.logs import configure_logging
+from inference.settings import Settings, SettingsError, load_settings
+
+# What a shell calls a wrong use of a command.
+BAD_SETTINGS = 2
+FAILED = 1
+
+log = structlog.get_logger(__name__)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one process to its end and return its exit status."""
+    arguments = _parser().parse_args(argv)
+    try:
+        settings = load_settings(os.environ)
+    except SettingsError as error:
+        sys.stderr.write(f"{error}\n")
+        return BAD_SETTINGS
+    slot = getattr(arguments, "slot", None)
+    name = arguments.process if slot is None else f"{arguments.process}/{slot}"
+    configure_logging(settings.log_level, process=name)
+    return PROCESSES[arguments.process](settings, arguments)
+
+
+def run_gateway(settings: Settings, _arguments: argparse.Namespace) -> int:
+    try:
+        asyncio.run(build_gateway(settings).run())
+    except OSError as error:
+        log.error(
+            "HEADWORKS_GATEWAY_HOST and HEADWORKS_GATEWAY_PORT cannot be listened on",
+            host=settings.gateway_host,
+            port=settings.gateway_port,
+            error=str(error),
+        )
+        return FAILED
+    return 0
+
+
+def run_gateway_child(settings: Settings, arguments: argparse.Namespace) -> int:
+    listener = socket.socket(fileno=arguments.fd)
+
+    async def serve() -> None:
+        child = build_gateway_child(settings, slot=arguments.slot)
+        await child.run(listener, alive_fd=arguments.alive_fd)
+
+    uvloop.run(serve())
+    return 0
+
+
+def run_pools(settings: Settings, _arguments: argparse.Namespace) -> int:
+    async def supervise() -> None:
+        await build_supervisor(settings).run()
+
+    asyncio.run(supervise())
+    return 0
+
+
+PROCESSES: Mapping[str, Callable[[Settings, argparse.Namespace], int]] = {
+    "gateway": run_gateway,
+    "gateway-child": run_gateway_child,
+    "pools": run_pools,
+}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m inference", description=__doc__)
+    processes = parser.add_subparsers(dest="process", required=True)
+    processes.add_parser("gateway", help="the public socket and the processes that serve it")
+    child = processes.add_parser("gateway-child", help="one of those; started by `gateway`")
+    child.add_argument("--fd", type=int, required=True, help="the listening socket")
+    child.add_argument("--alive-fd", type=int, required=True, help="a pipe the parent holds")
+    child.add_argument("--slot", type=int, required=True, help="which of them this is")
+    processes.add_parser("pools", help="the supervisor of the pools' workers")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

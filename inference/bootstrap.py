@@ -1,0 +1,202 @@
+"""The composition root: the only module that names concrete adapters and puts them together.
+
+One function a process. Each takes settings, opens what it must, and returns something that runs
+until it is told to stop.
+"""
+
+import os
+import random
+import socket
+import time
+from collections.abc import Callable
+from functools import partial
+
+from prometheus_client import CollectorRegistry
+from redis.asyncio import Redis
+
+from inference.contract.kinds import ProcessRole
+from inference.contract.vitals import Vitals
+from inference.decisions.egress import is_forbidden_endpoint
+from inference.events.replay import Replay
+from inference.events.sink import Sink
+from inference.fleet.directory import DirectoryReader, DirectoryWriter, directory_path
+from inference.fleet.lease import LeaderLease
+from inference.fleet.registry import FleetRegistry
+from inference.gateway.app import GatewayApp
+from inference.gateway.child import Background, GatewayChild
+from inference.gateway.parent import GatewayParent
+from inference.gateway.server import make_server
+from inference.gateway.services import Services
+from inference.journal import Journal
+from inference.observability.metrics import GatewayMetrics
+from inference.pools.base import Host
+from inference.pools.probes import ProbeClient
+from inference.pools.registry import build_provisioners
+from inference.pools.service import PoolsService
+from inference.pools.supervisor import Supervisor, read_vitals
+from inference.settings import Settings
+from inference.snapshots.follow import follow
+from inference.snapshots.holder import SnapshotHolder
+from inference.snapshots.source import DiskSource, StoreSource
+from inference.store import connect_store
+from inference.vitals import VitalsWriter
+from inference.workers.connections import Connections
+
+
+def build_gateway(settings: Settings) -> GatewayParent:
+    """The process that owns the public socket and keeps the serving ones."""
+    return GatewayParent(
+        host=settings.gateway_host,
+        port=settings.gateway_port,
+        processes=settings.gateway_processes,
+    )
+
+
+def build_gateway_child(settings: Settings, *, slot: int) -> GatewayChild:
+    """One serving process. Raises OSError if the journal's disk won't have it."""
+    process = f"{settings.gateway_id}/{slot}"
+    store = connect_store(settings.state_url)
+    holder = _holder(settings)
+    directory = DirectoryReader(
+        store, data_key=settings.data_key, path=directory_path(settings.var)
+    )
+    connections = Connections(
+        is_forbidden=partial(is_forbidden_endpoint, own_ports=settings.own_ports)
+    )
+    fleet = FleetRegistry(origin_of=connections.origin_of, data_key=settings.data_key)
+    journal = Journal.create(settings.var / "journals")
+    services = _services(settings, process, holder=holder, fleet=fleet, journal=journal)
+    vitals = VitalsWriter(store, process, _vitals_of(settings, services, holder, journal))
+    holder.subscribe(fleet.apply_snapshot)
+    holder.subscribe(lambda _snapshot: vitals.write_soon())
+    directory.subscribe(fleet.apply_directory)
+    return GatewayChild(
+        server=make_server(GatewayApp(services)),
+        holder=holder,
+        journal=journal,
+        vitals=vitals,
+        connections=connections,
+        background=(
+            _follow_snapshots(settings, holder, store),
+            directory.follow,
+            Sink(journal, store).run,
+            Replay(settings.var / "journals", store).run,
+            vitals.run,
+        ),
+        close_store=store.aclose,
+    )
+
+
+def build_supervisor(settings: Settings) -> PoolsService:
+    """The process that keeps the pools' workers, leading or standing by."""
+    process = f"pools/{socket.gethostname()}-{os.getpid()}"
+    store = connect_store(settings.state_url)
+    holder = _holder(settings)
+    clock = _steady_clock()
+    probes = ProbeClient(own_ports=settings.own_ports)
+    supervisor = Supervisor(
+        holder=holder,
+        lease=LeaderLease(store, owner=process, clock=clock),
+        writer=DirectoryWriter(
+            store, data_key=settings.data_key, path=directory_path(settings.var)
+        ),
+        provisioners=build_provisioners(Host(settings, os.environ, clock, probes)),
+        read_vitals=partial(read_vitals, store),
+        clock=clock,
+    )
+    vitals = VitalsWriter(store, process, _pools_vitals_of(process, supervisor, holder))
+    holder.subscribe(lambda _snapshot: vitals.write_soon())
+    return PoolsService(
+        supervisor=supervisor,
+        vitals=vitals,
+        background=(_follow_snapshots(settings, holder, store),),
+        close_store=store.aclose,
+    )
+
+
+def _pools_vitals_of(
+    process: str, supervisor: Supervisor, holder: SnapshotHolder
+) -> Callable[[], Vitals]:
+    """What a supervisor says of itself."""
+    started_at = time.time()
+
+    def record() -> Vitals:
+        return Vitals(
+            role=ProcessRole.POOLS,
+            gateway="",
+            process=process,
+            pid=os.getpid(),
+            started_at=started_at,
+            written_at=time.time(),
+            applied=holder.applied,
+            directory_generation=supervisor.directory_generation,
+            is_leader=supervisor.is_leader,
+        )
+
+    return record
+
+
+def _steady_clock() -> Callable[[], float]:
+    """Seconds since the epoch that a correction of the system's clock moves in no direction."""
+    offset = time.time() - time.monotonic()
+    return lambda: offset + time.monotonic()
+
+
+def _services(
+    settings: Settings,
+    process: str,
+    *,
+    holder: SnapshotHolder,
+    fleet: FleetRegistry,
+    journal: Journal,
+) -> Services:
+    return Services(
+        snapshots=holder,
+        fleet=fleet,
+        books=journal,
+        metrics=GatewayMetrics(CollectorRegistry()),
+        peppers=settings.peppers,
+        body_limit_bytes=settings.body_limit_bytes,
+        gateway=process,
+        clock=time.time,
+        chance=random.random,
+        random_bits=random.getrandbits,
+    )
+
+
+def _vitals_of(
+    settings: Settings, services: Services, holder: SnapshotHolder, journal: Journal
+) -> Callable[[], Vitals]:
+    """What a serving process says of itself."""
+    started_at = time.time()
+
+    def record() -> Vitals:
+        return Vitals(
+            role=ProcessRole.GATEWAY,
+            gateway=settings.gateway_id,
+            process=services.gateway,
+            pid=os.getpid(),
+            started_at=started_at,
+            written_at=time.time(),
+            applied=holder.applied,
+            directory_generation=services.fleet.directory_generation,
+            inflight=services.fleet.inflight(),
+            arrivals_total=services.metrics.arrivals_total,
+            events_lost_total=journal.events_lost_total,
+            journal_backlog=journal.backlog,
+        )
+
+    return record
+
+
+def _follow_snapshots(settings: Settings, holder: SnapshotHolder, store: Redis) -> Background:
+    disk = DiskSource(settings.var / "snapshots", settings.data_key)
+    return partial(follow, holder, disk=disk, store=StoreSource(store))
+
+
+def _holder(settings: Settings) -> SnapshotHolder:
+    return SnapshotHolder(
+        settings.data_key,
+        own_ports=settings.own_ports,
+        allow_remote_code=settings.allow_remote_code,
+    )

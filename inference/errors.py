@@ -1,0 +1,288 @@
+"""Everything that can go wrong with a request, as one tree with a closed vocabulary.
+
+An error knows its code, the status a caller sees, whose fault it is, and whether another attempt
+may help. How it looks on the wire is `gateway.error_responses`' business.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import ClassVar
+
+
+class Fault(StrEnum):
+    """Whose doing an error is."""
+
+    CALLER = "caller"
+    UPSTREAM = "upstream"
+    GATEWAY = "gateway"
+
+
+class ErrorCode(StrEnum):
+    """Every code a caller, an event or a metric can carry."""
+
+    INVALID_REQUEST = "invalid_request"
+    INVALID_API_KEY = "invalid_api_key"
+    INSUFFICIENT_SCOPE = "insufficient_scope"
+    MODEL_NOT_FOUND = "model_not_found"
+    PATH_NOT_FOUND = "path_not_found"
+    METHOD_NOT_ALLOWED = "method_not_allowed"
+    REQUEST_TIMEOUT = "request_timeout"
+    REQUEST_TOO_LARGE = "request_too_large"
+    UNSUPPORTED_ENCODING = "unsupported_encoding"
+    UPSTREAM_UNREACHABLE = "upstream_unreachable"
+    UPSTREAM_FORBIDDEN = "upstream_forbidden"
+    UPSTREAM_TIMEOUT = "upstream_timeout"
+    UPSTREAM_CLOSED = "upstream_closed"
+    UPSTREAM_FAILED = "upstream_failed"
+    UPSTREAM_SATURATED = "upstream_saturated"
+    UPSTREAM_BAD_ANSWER = "upstream_bad_answer"
+    UPSTREAM_MODEL_MISSING = "upstream_model_missing"
+    UPSTREAM_CREDENTIAL = "upstream_credential"
+    UPSTREAM_REFUSED = "upstream_refused"
+    NO_CAPACITY = "no_capacity"
+    ACCOUNTING_UNAVAILABLE = "accounting_unavailable"
+    DEADLINE_EXCEEDED = "deadline_exceeded"
+    CLIENT_STALLED = "client_stalled"
+    CLIENT_LEFT = "client_left"
+    GATEWAY_STOPPING = "gateway_stopping"
+    INTERNAL_ERROR = "internal_error"
+
+
+class GatewayError(Exception):
+    """The root. `str(error)` is safe to show to the caller: no secret, no address, no prompt.
+
+    `is_retryable` says that another worker may do better; `may_repeat` that even the same one may.
+    """
+
+    code: ClassVar[ErrorCode] = ErrorCode.INTERNAL_ERROR
+    fault: ClassVar[Fault] = Fault.GATEWAY
+    is_retryable: ClassVar[bool] = False
+    may_repeat: bool = False
+    message: ClassVar[str] = "The gateway failed to answer this request."
+    http_status: int = 500
+
+    def __init__(
+        self, message: str = "", *, param: str | None = None, retry_after_s: int | None = None
+    ) -> None:
+        super().__init__(message or self.message)
+        self.param = param
+        self.retry_after_s = retry_after_s
+
+
+class CallerError(GatewayError):
+    """The request cannot be served as it was sent."""
+
+    fault = Fault.CALLER
+    http_status = 400
+
+
+class InvalidRequest(CallerError):
+    code = ErrorCode.INVALID_REQUEST
+    message = "The request is not valid."
+
+
+class InvalidApiKey(CallerError):
+    code = ErrorCode.INVALID_API_KEY
+    http_status = 401
+    message = "The API key is not valid."
+
+
+class InsufficientScope(CallerError):
+    code = ErrorCode.INSUFFICIENT_SCOPE
+    http_status = 403
+    message = "This API key may not do that."
+
+
+class ModelNotFound(CallerError):
+    """The same answer for a model that isn't there and for one the key may not see."""
+
+    code = ErrorCode.MODEL_NOT_FOUND
+    http_status = 404
+    message = "The model does not exist, or this API key may not use it."
+
+
+class PathNotFound(CallerError):
+    code = ErrorCode.PATH_NOT_FOUND
+    http_status = 404
+    message = "There is nothing at this path."
+
+
+class MethodNotAllowed(CallerError):
+    code = ErrorCode.METHOD_NOT_ALLOWED
+    http_status = 405
+    message = "This path does not answer that method."
+
+    def __init__(self, *allowed: str) -> None:
+        super().__init__()
+        self.allowed = allowed
+
+
+class RequestTimeout(CallerError):
+    code = ErrorCode.REQUEST_TIMEOUT
+    http_status = 408
+    message = "The request body did not arrive in time."
+
+
+class RequestTooLarge(CallerError):
+    code = ErrorCode.REQUEST_TOO_LARGE
+    http_status = 413
+    message = "The request body is too large."
+
+
+class UnsupportedEncoding(CallerError):
+    code = ErrorCode.UNSUPPORTED_ENCODING
+    http_status = 415
+    message = "Request bodies must be sent without a content encoding."
+
+
+class UpstreamError(GatewayError):
+    """A worker did not do its part. `was_sent` says whether it may have seen the request."""
+
+    code = ErrorCode.UPSTREAM_FAILED
+    fault = Fault.UPSTREAM
+    is_retryable = True
+    http_status = 502
+    message = "The model's worker failed to answer."
+    was_sent: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        param: str | None = None,
+        retry_after_s: int | None = None,
+        upstream_status: int | None = None,
+    ) -> None:
+        super().__init__(message, param=param, retry_after_s=retry_after_s)
+        self.upstream_status = upstream_status
+
+
+class UpstreamFailed(UpstreamError):
+    """It answered 5xx, or put an error where the answer should be."""
+
+    may_repeat = True
+
+
+class UpstreamUnreachable(UpstreamError):
+    """No connection: refused, timed out or the name is unknown."""
+
+    code = ErrorCode.UPSTREAM_UNREACHABLE
+    may_repeat = True
+    http_status = 503
+    message = "The model's worker cannot be reached."
+    was_sent = False
+
+
+class UpstreamForbidden(UpstreamError):
+    """Its name resolved to an address nothing may be sent to."""
+
+    code = ErrorCode.UPSTREAM_FORBIDDEN
+    message = "The model's worker has an address that may not be called."
+    was_sent = False
+
+
+class UpstreamTimedOut(UpstreamError):
+    code = ErrorCode.UPSTREAM_TIMEOUT
+    http_status = 504
+    message = "The model's worker did not answer in time."
+
+
+class UpstreamClosed(UpstreamError):
+    """The connection ended before the answer was whole."""
+
+    code = ErrorCode.UPSTREAM_CLOSED
+    may_repeat = True
+    message = "The model's worker closed the connection before its answer was complete."
+
+
+class UpstreamSaturated(UpstreamError):
+    """It is full, not broken: another may have room."""
+
+    code = ErrorCode.UPSTREAM_SATURATED
+    http_status = 503
+    message = "The model's workers are busy."
+
+
+class UpstreamBadAnswer(UpstreamError):
+    """Not HTTP, not JSON, not an event stream, or too large."""
+
+    code = ErrorCode.UPSTREAM_BAD_ANSWER
+    message = "The model's worker gave an answer that cannot be read."
+
+
+class UpstreamModelMissing(UpstreamError):
+    """It does not serve this model: a fact about that target, not about the request."""
+
+    code = ErrorCode.UPSTREAM_MODEL_MISSING
+    message = "The model's worker does not serve this model."
+
+
+class UpstreamCredentialRefused(UpstreamError):
+    """It refused our credential, which is nothing the caller can mend."""
+
+    code = ErrorCode.UPSTREAM_CREDENTIAL
+    message = "The model's worker refused the gateway's credential."
+
+
+class UpstreamRefused(UpstreamError):
+    """It found fault with the request itself; `detail` is its own envelope, bounded."""
+
+    code = ErrorCode.UPSTREAM_REFUSED
+    fault = Fault.CALLER
+    is_retryable = False
+    message = "The model's worker refused the request."
+
+    def __init__(self, upstream_status: int, detail: Mapping[str, object]) -> None:
+        super().__init__(str(detail.get("message") or ""), upstream_status=upstream_status)
+        self.http_status = upstream_status
+        self.detail = detail
+
+
+class NoCapacity(GatewayError):
+    """The route is known, but no worker of it can take a request now."""
+
+    code = ErrorCode.NO_CAPACITY
+    http_status = 503
+    message = "No worker of this model is ready."
+
+
+class AccountingUnavailable(GatewayError):
+    """A strict route cannot write what it would owe, so it does not serve."""
+
+    code = ErrorCode.ACCOUNTING_UNAVAILABLE
+    http_status = 503
+    message = "The request cannot be accounted for at the moment."
+
+
+class DeadlineExceeded(GatewayError):
+    code = ErrorCode.DEADLINE_EXCEEDED
+    http_status = 504
+    message = "The route's time limit for a whole request has passed."
+
+
+class ClientStalled(GatewayError):
+    """The client stopped reading its stream for longer than the route's idle time-out."""
+
+    code = ErrorCode.CLIENT_STALLED
+    fault = Fault.CALLER
+    http_status = 408
+    message = "The answer was not read in time."
+
+
+class ClientLeft(GatewayError):
+    """Nobody is left to answer; the status is for the books only."""
+
+    code = ErrorCode.CLIENT_LEFT
+    fault = Fault.CALLER
+    http_status = 499
+    message = "The client closed the connection."
+
+
+class GatewayStopping(GatewayError):
+    code = ErrorCode.GATEWAY_STOPPING
+    http_status = 503
+    message = "This gateway is stopping."
+
+
+class InternalError(GatewayError):
+    """A fault of ours that nobody foresaw."""

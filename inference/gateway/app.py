@@ -1,0 +1,47 @@
+"""The gateway as an ASGI application."""
+
+import structlog
+
+from inference.errors import GatewayError, InternalError
+from inference.gateway.downstream import AsgiDownstream, Downstream, Receive, Scope, Send, respond
+from inference.gateway.error_responses import error_frame, error_response
+from inference.gateway.headers import answer_headers
+from inference.gateway.identifiers import RANDOM_BITS, event_id
+from inference.gateway.routes import find_handler
+from inference.gateway.services import Services
+
+log = structlog.get_logger(__name__)
+
+
+class GatewayApp:
+    """Serves HTTP scopes on a server that runs `gateway.protocol.GatewayProtocol`.
+
+    What a process needs is started before and stopped after the server, by `gateway.child`, so
+    there is no lifespan here.
+    """
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError("the gateway speaks HTTP only")
+        downstream = AsgiDownstream(scope, receive, send)
+        try:
+            await find_handler(scope["method"], scope["path"])(self._services, downstream)
+        except GatewayError as error:
+            await self._refuse(downstream, error)
+        except Exception:
+            log.exception("request handler failed", path=scope["path"])
+            await self._refuse(downstream, InternalError())
+
+    async def _refuse(self, downstream: Downstream, error: GatewayError) -> None:
+        """Answer a request that no exchange answered."""
+        if downstream.has_started:
+            await downstream.abort(error_frame(error))
+            return
+        now_ms = int(self._services.clock() * 1000)
+        request_id = event_id(now_ms, self._services.random_bits(RANDOM_BITS))
+        response = error_response(error)
+        headers = answer_headers(request_id, content_length=len(response.body))
+        await respond(downstream, response.status, headers + response.headers, response.body)

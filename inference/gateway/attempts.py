@@ -1,0 +1,120 @@
+"""One try on one worker: what it holds, what it learned, and the charge it leaves behind."""
+
+from dataclasses import dataclass
+
+from inference.contract.events import Charge, Usage
+from inference.contract.kinds import ChargeKind
+from inference.decisions.cost import cost_of, is_complete
+from inference.decisions.plan import PlannedTarget
+from inference.errors import GatewayError, UpstreamError
+from inference.fleet.registry import Address, Lease, Worker
+from inference.gateway.streaming import StreamFilter
+from inference.workers.answers import Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A time on both clocks: `at_ms` since the epoch for the books, `mono_s` for durations."""
+
+    at_ms: int
+    mono_s: float
+
+    def ms_until(self, mono_s: float) -> float:
+        return round((mono_s - self.mono_s) * 1000, 3)
+
+
+class Attempt:
+    """An attempt under way. `end` releases what it holds, once, and settles its charge.
+
+    `usage` is set from an answer that came whole; a stream's is in `stream`. `was_sent` says that
+    the worker may have seen the request.
+    """
+
+    __slots__ = (
+        "_lease",
+        "address",
+        "answer",
+        "charge",
+        "error",
+        "first_token_ms",
+        "inflight_before",
+        "number",
+        "planned",
+        "started",
+        "stream",
+        "usage",
+        "was_sent",
+        "worker_id",
+    )
+
+    def __init__(self, number: int, planned: PlannedTarget, worker: Worker, started: Moment):
+        self.number = number
+        self.planned = planned
+        self.started = started
+        self.worker_id = worker.id
+        self.address: Address = worker.address
+        self.inflight_before = worker.inflight
+        self.answer: Answer | None = None
+        self.stream: StreamFilter | None = None
+        self.usage: Usage | None = None
+        self.first_token_ms: float | None = None
+        self.was_sent = False
+        self.error: GatewayError | None = None
+        self.charge: Charge | None = None
+        self._lease: Lease = worker.lease()
+
+    @property
+    def secret(self) -> bytes:
+        """The credential the worker is sent, so that nothing it says can repeat it."""
+        return self.address.authorization.removeprefix(b"Bearer ")
+
+    def end(self, now_s: float, error: GatewayError | None = None) -> None:
+        """Release worker and connection and settle the charge; only the first call counts.
+
+        Without an error the answer was whole.
+        """
+        if self.charge is not None:
+            return
+        self.error = error
+        self._lease.release()
+        if self.answer is not None:
+            self.answer.close(is_read=error is None)
+        if isinstance(error, UpstreamError) and not error.was_sent:
+            self.was_sent = False
+        self.charge = self._charge(now_s)
+
+    def _charge(self, now_s: float) -> Charge:
+        planned, usage = self.planned, self._usage_seen()
+        kind, cost, cost_max = self._cost(usage)
+        return Charge(
+            attempt=self.number,
+            target_id=planned.target.id,
+            pool_id=planned.pool.id,
+            model_id=planned.pool.model_id,
+            worker_id=self.worker_id,
+            kind=kind,
+            usage=usage or Usage(),
+            started_at_ms=self.started.at_ms,
+            duration_ms=self.started.ms_until(now_s),
+            first_token_ms=self.first_token_ms,
+            http_status=None if self.answer is None else self.answer.status,
+            error_code=None if self.error is None else self.error.code.value,
+            price=planned.price,
+            cost_nanousd=cost,
+            cost_max_nanousd=cost_max,
+        )
+
+    def _usage_seen(self) -> Usage | None:
+        return self.usage if self.stream is None else self.stream.usage()
+
+    def _cost(self, usage: Usage | None) -> tuple[ChargeKind, int | None, int | None]:
+        """How sure the charge is, its cost or lower bound, and its upper bound."""
+        price, most = self.planned.price, self.planned.cost_max_nanousd
+        if most is not None and not self.was_sent:
+            most = 0
+        if usage is None:
+            return ChargeKind.ESTIMATED, None if most is None else 0, most
+        cost = cost_of(usage, price)
+        if self.error is None and is_complete(usage):
+            return ChargeKind.FINAL, cost, cost
+        return ChargeKind.CUT, cost, None if cost is None else max(cost, most or 0)

@@ -1,0 +1,155 @@
+"""The caller's side of an exchange, so that the pipeline knows nothing of ASGI."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Protocol
+
+from inference.errors import (
+    ClientLeft,
+    ClientStalled,
+    RequestTimeout,
+    RequestTooLarge,
+    UnsupportedEncoding,
+)
+from inference.gateway.headers import CallerHeaders, Headers, read_headers
+from inference.gateway.protocol import EXTENSION, GatewayProtocol
+
+# Between two reads of a body; anything slower is no client worth holding memory for.
+BODY_IDLE_S = 30.0
+
+# Beyond this a client that doesn't read its answer is given up, whatever the route allows a worker.
+STALL_S = 60.0
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+class Downstream(Protocol):
+    """Reads one request and writes its answer, once. Writing to a client that left does nothing."""
+
+    @property
+    def headers(self) -> CallerHeaders: ...
+
+    @property
+    def has_started(self) -> bool:
+        """Whether the client was sent anything."""
+
+    def watch(self, on_lost: Callable[[], None] | None) -> None:
+        """Have `on_lost` called when the client is gone, at once if it is; None ends it."""
+
+    async def read_body(self, limit_bytes: int) -> bytes:
+        """Return the body, or raise RequestTooLarge, RequestTimeout, ClientLeft and the like."""
+
+    async def start(self, status: int, headers: Headers) -> None:
+        """Begin the answer."""
+
+    async def write(self, data: bytes) -> None:
+        """Send a part of the body; raises ClientStalled if the client doesn't read."""
+
+    async def end(self, data: bytes = b"") -> None:
+        """Send the last part of the body."""
+
+    async def abort(self, data: bytes = b"") -> None:
+        """Send this and break the connection off, so that nobody takes it for a whole answer."""
+
+
+class AsgiDownstream:
+    """A Downstream over ASGI, on a server that runs `GatewayProtocol`."""
+
+    __slots__ = ("_connection", "_is_body_begun", "_receive", "_send", "has_started", "headers")
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._connection: GatewayProtocol = scope["extensions"][EXTENSION]
+        self._receive = receive
+        self._send = send
+        self._is_body_begun = False
+        self.has_started = False
+        self.headers = read_headers(scope["headers"])
+
+    def watch(self, on_lost: Callable[[], None] | None) -> None:
+        if on_lost is not None and self._connection.is_lost:
+            on_lost()
+        else:
+            self._connection.on_lost = on_lost
+
+    async def read_body(self, limit_bytes: int) -> bytes:
+        if self.headers.content_encoding not in (b"", b"identity"):
+            raise UnsupportedEncoding
+        if (self.headers.content_length or 0) > limit_bytes:
+            raise _too_large(limit_bytes)
+        self._is_body_begun = True
+        message = await self._next_part()
+        body: bytes = message.get("body", b"")
+        if message.get("more_body"):
+            body = await self._rest_of_body(body, limit_bytes)
+        if len(body) > limit_bytes:
+            raise _too_large(limit_bytes)
+        return body
+
+    async def start(self, status: int, headers: Headers) -> None:
+        if self.headers.expects_continue and not self._is_body_begun:
+            # the client may send the body or not, so nothing after it could be told apart
+            headers = (*headers, (b"connection", b"close"))
+        self.has_started = True
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def write(self, data: bytes) -> None:
+        if not data:
+            return
+        message = {"type": "http.response.body", "body": data, "more_body": True}
+        if not self._connection.is_write_paused:
+            await self._send(message)
+            return
+        try:
+            async with asyncio.timeout(STALL_S):
+                await self._send(message)
+        except TimeoutError as error:
+            raise ClientStalled from error
+
+    async def end(self, data: bytes = b"") -> None:
+        await self._send({"type": "http.response.body", "body": data, "more_body": False})
+
+    async def abort(self, data: bytes = b"") -> None:
+        if data and not self._connection.is_write_paused:
+            await self.write(data)
+        self._connection.cut_off()
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def _rest_of_body(self, first: bytes, limit_bytes: int) -> bytes:
+        parts = [first]
+        size = len(first)
+        while size <= limit_bytes:
+            message = await self._next_part()
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if not message.get("more_body"):
+                break
+        return b"".join(parts)
+
+    async def _next_part(self) -> MutableMapping[str, Any]:
+        if self._connection.has_whole_body:
+            message = await self._receive()
+        else:
+            message = await self._receive_in_time()
+        if message["type"] == "http.disconnect":
+            raise ClientLeft
+        return message
+
+    async def _receive_in_time(self) -> MutableMapping[str, Any]:
+        try:
+            async with asyncio.timeout(BODY_IDLE_S):
+                return await self._receive()
+        except TimeoutError as error:
+            raise RequestTimeout from error
+
+
+async def respond(downstream: Downstream, status: int, headers: Headers, body: bytes) -> None:
+    """Send a whole answer."""
+    await downstream.start(status, headers)
+    await downstream.end(body)
+
+
+def _too_large(limit_bytes: int) -> RequestTooLarge:
+    return RequestTooLarge(f"The request body is larger than the limit of {limit_bytes} bytes.")

@@ -1,0 +1,114 @@
+"""What a worker's "no" means: its status and its error body as members of the error tree.
+
+Nothing of a body is logged: it may quote the prompt. What is shown to the caller is bounded, and
+never holds the credential the worker was sent.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from inference.errors import (
+    UpstreamBadAnswer,
+    UpstreamCredentialRefused,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamModelMissing,
+    UpstreamRefused,
+    UpstreamSaturated,
+    UpstreamTimedOut,
+)
+
+MAX_MESSAGE_CHARS = 2_000
+_MAX_FIELD_CHARS = 100
+_MAX_RETRY_AFTER_S = 3_600
+
+_decode = msgspec.json.Decoder().decode
+
+
+def failure_of_answer(
+    status: int, body: bytes, *, saturated: frozenset[int], retry_after: bytes, secret: bytes
+) -> UpstreamError:
+    """The error that an answer other than 2xx stands for."""
+    if status in saturated:
+        return UpstreamSaturated(retry_after_s=_whole_seconds(retry_after), upstream_status=status)
+    by_status = _failure_of_status(status)
+    if by_status is not None:
+        return by_status
+    detail = _detail(_parsed(body), secret=secret)
+    if detail is None:
+        return UpstreamBadAnswer(upstream_status=status)
+    return UpstreamRefused(status, detail)
+
+
+def failure_of_error_member(raw: bytes, *, secret: bytes) -> UpstreamError:
+    """The error that an `error` member in place of an answer stands for."""
+    member = _parsed(raw)
+    code = member.get("code") if isinstance(member, Mapping) else None
+    status = code if isinstance(code, int) and 400 <= code < 600 else 502
+    by_status = _failure_of_status(status)
+    if by_status is not None:
+        return by_status
+    if status == 429:
+        return UpstreamSaturated(upstream_status=status)
+    return UpstreamRefused(status, _detail({"error": member}, secret=secret) or {})
+
+
+def _failure_of_status(status: int) -> UpstreamError | None:
+    """What the status alone decides; None is a 4xx that is the caller's to mend."""
+    match status:
+        case 401 | 403 | 407:
+            return UpstreamCredentialRefused(upstream_status=status)
+        case 404:
+            return UpstreamModelMissing(upstream_status=status)
+        case 408:
+            return UpstreamTimedOut(upstream_status=status)
+        case _ if 500 <= status < 600:
+            return UpstreamFailed(upstream_status=status)
+        case _ if not 400 <= status < 500:
+            return UpstreamBadAnswer(upstream_status=status)
+    return None
+
+
+def _parsed(body: bytes) -> object:
+    try:
+        parsed: object = _decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return parsed
+
+
+def _detail(parsed: object, *, secret: bytes) -> dict[str, object] | None:
+    """The members of OpenAI's envelope, from it or from one of the shapes engines use instead."""
+    if not isinstance(parsed, Mapping):
+        return None
+    error = parsed.get("error", parsed)
+    if isinstance(error, str):
+        error = {"message": error}
+    if not isinstance(error, Mapping):
+        return None
+    message = error.get("message") or error.get("detail")
+    if message is not None and not isinstance(message, str):
+        message = msgspec.json.encode(message).decode()
+    found: dict[str, object] = {
+        "message": _shown(message, MAX_MESSAGE_CHARS, secret=secret) or UpstreamRefused.message
+    }
+    for name in ("type", "param", "code"):
+        value = error.get(name)
+        if isinstance(value, str):
+            found[name] = _shown(value, _MAX_FIELD_CHARS, secret=secret)
+    return found
+
+
+def _shown(text: str | None, most_chars: int, *, secret: bytes) -> str:
+    if text is None:
+        return ""
+    if secret:
+        text = text.replace(secret.decode(), "***")
+    return text[:most_chars]
+
+
+def _whole_seconds(value: bytes) -> int | None:
+    if not value.isdigit() or len(value) > 6:
+        return None
+    return min(max(int(value), 1), _MAX_RETRY_AFTER_S)

@@ -1,0 +1,146 @@
+"""The one pipeline: identify, understand, plan, and try workers until one has answered.
+
+A straight line. Whatever leaves it (an answer, an error, a client that left, the time limit, a
+server that stops) goes through `Exchange.close`, exactly once.
+"""
+
+import asyncio
+
+from inference.contract.kinds import Outcome
+from inference.decisions.plan import Tried
+from inference.errors import (
+    ClientLeft,
+    GatewayError,
+    GatewayStopping,
+    InternalError,
+    NoCapacity,
+    UpstreamError,
+)
+from inference.gateway.attempts import Attempt
+from inference.gateway.downstream import respond
+from inference.gateway.error_responses import error_frame, error_response
+from inference.gateway.exchange import Exchange
+from inference.gateway.failures import failure_of_answer
+from inference.gateway.headers import answer_headers, upstream_headers
+from inference.gateway.relay import relay_stream, relay_whole
+from inference.gateway.schemas import ChatRequest, upstream_body
+from inference.workers.answers import Answer, Timeouts
+from inference.workers.base import BackendTraits
+from inference.workers.connections import Request
+from inference.workers.registry import REGISTRY as BACKENDS
+
+# An error's body is read for its message only.
+_MAX_ERROR_BYTES = 1024 * 1024
+
+
+async def run(exchange: Exchange) -> None:
+    """Answer one request; when this returns or raises, the exchange is closed."""
+    try:
+        await _answer(exchange)
+    except GatewayError as error:
+        await _fail(exchange, error)
+    except asyncio.CancelledError:
+        if exchange.interruption is None:
+            await _fail(exchange, GatewayStopping())
+            raise
+        _stay(asyncio.current_task())
+        await _fail(exchange, exchange.interruption)
+    finally:
+        if not exchange.is_closed:
+            fault = InternalError()
+            await exchange.close(Outcome.ERROR, http_status=fault.http_status, error=fault)
+
+
+async def _answer(exchange: Exchange) -> None:
+    exchange.identify()
+    request = await exchange.understand()
+    plan = exchange.make_plan(request)
+    tried: list[Tried] = []
+    failure: GatewayError | None = None
+    while (attempt := exchange.next_attempt(plan, tried)) is not None:
+        if not tried:
+            await exchange.open_books(plan, attempt)
+        try:
+            await _attempt(exchange, attempt, request)
+        except UpstreamError as error:
+            attempt.end(exchange.loop.time(), error)
+            if not error.is_retryable or exchange.downstream.has_started:
+                raise
+            failure = error
+            tried.append(Tried(attempt.planned.target.id, attempt.worker_id, error.may_repeat))
+        else:
+            return
+    raise failure or NoCapacity()
+
+
+async def _attempt(exchange: Exchange, attempt: Attempt, request: ChatRequest) -> None:
+    """Send the request to one worker and pass its answer on."""
+    traits = BACKENDS[attempt.planned.pool.backend]
+    answer = await _send(exchange, attempt, request, traits)
+    if not 200 <= answer.status < 300:
+        raise failure_of_answer(
+            answer.status,
+            await answer.read_all(_MAX_ERROR_BYTES),
+            saturated=traits.saturated_statuses,
+            retry_after=answer.retry_after,
+            secret=attempt.secret,
+        )
+    if request.is_stream:
+        await relay_stream(exchange, attempt, answer, request=request, traits=traits)
+    else:
+        await relay_whole(exchange, attempt, answer)
+
+
+async def _send(
+    exchange: Exchange, attempt: Attempt, request: ChatRequest, traits: BackendTraits
+) -> Answer:
+    address, pool = attempt.address, attempt.planned.pool
+    outgoing = Request(
+        path=address.paths[exchange.endpoint],
+        headers=upstream_headers(
+            address,
+            request_id=exchange.event_id,
+            is_stream=request.is_stream,
+            forwarded=exchange.downstream.headers.forwarded,
+        ),
+        body=upstream_body(
+            request, served_model=pool.served_model_name, usage_options=traits.usage_options
+        ),
+    )
+    attempt.was_sent = True
+    attempt.answer = await address.origin.post(outgoing, _timeouts(exchange))
+    return attempt.answer
+
+
+def _timeouts(exchange: Exchange) -> Timeouts:
+    assert exchange.plan is not None
+    route = exchange.plan.route
+    return Timeouts(
+        connect_s=route.connect_timeout_ms / 1000,
+        first_byte_s=route.first_byte_timeout_ms / 1000,
+        idle_s=route.idle_timeout_ms / 1000,
+    )
+
+
+async def _fail(exchange: Exchange, error: GatewayError) -> None:
+    """End the exchange with an error: a response if nothing was sent yet, else a broken stream."""
+    downstream = exchange.downstream
+    if isinstance(error, ClientLeft):
+        await exchange.close(Outcome.CANCELLED, http_status=error.http_status, error=error)
+        return
+    if downstream.has_started:
+        await exchange.close(Outcome.ERROR, http_status=200, error=error)
+        await downstream.abort(error_frame(error))
+        return
+    outcome = Outcome.ERROR if exchange.attempts else Outcome.REFUSED
+    response = error_response(error)
+    await exchange.close(outcome, http_status=response.status, error=error)
+    headers = answer_headers(exchange.event_id, content_length=len(response.body))
+    headers += response.headers + exchange.debug_headers()
+    await respond(downstream, response.status, headers, response.body)
+
+
+def _stay(task: asyncio.Task[None] | None) -> None:
+    """Take back the cancellation that the exchange asked for itself."""
+    if task is not None:
+        task.uncancel()

@@ -1,0 +1,47 @@
+"""uvicorn, set up for the gateway and driven by whoever runs the process."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from uvicorn import Config, Server
+
+from inference.gateway.app import GatewayApp
+from inference.gateway.protocol import GatewayProtocol
+
+# Longer than the idle time-out of common load balancers (60 s), so that they close first.
+KEEP_ALIVE_S = 75
+
+BACKLOG = 2048
+
+# What requests under way get to end by themselves when the process is told to stop.
+DRAIN_S = 60
+
+
+class GatewayServer(Server):
+    """A uvicorn server that leaves the process's signals alone: set `should_exit` to stop it."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def make_server(app: GatewayApp, *, drain_s: int = DRAIN_S) -> GatewayServer:
+    """A server of this app; `serve(sockets=[…])` runs it until it has drained."""
+    return GatewayServer(
+        Config(
+            app,
+            http=GatewayProtocol,
+            loop="uvloop",
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=True,
+            proxy_headers=False,
+            backlog=BACKLOG,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=drain_s,
+        )
+    )

@@ -1,0 +1,44 @@
+"""What a request needs of the process it is served by, handed to it as one value."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from inference.contract.events import End, Opening
+from inference.contract.snapshot import ConfigSnapshot
+from inference.fleet.registry import FleetRegistry
+from inference.observability.metrics import GatewayMetrics
+
+
+class Snapshots(Protocol):
+    """Where the configuration is found; None until there is one."""
+
+    @property
+    def current(self) -> ConfigSnapshot | None: ...
+
+
+class Books(Protocol):
+    """Where events are written first. Both raise JournalUnavailable if nothing was written."""
+
+    async def open(self, opening: Opening) -> None: ...
+
+    async def close(self, end: End) -> End: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """One process's parts. `clock` gives epoch seconds, `chance` numbers in [0, 1).
+
+    `random_bits(n)` gives n random bits, `gateway` names this process in events.
+    """
+
+    snapshots: Snapshots
+    fleet: FleetRegistry
+    books: Books
+    metrics: GatewayMetrics
+    peppers: Mapping[int, bytes] = field(repr=False)
+    body_limit_bytes: int
+    gateway: str
+    clock: Callable[[], float]
+    chance: Callable[[], float]
+    random_bits: Callable[[int], int]

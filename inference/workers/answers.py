@@ -1,0 +1,281 @@
+"""One HTTP/1.1 response as it comes in: parsed, bounded, read at the reader's pace."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import httptools
+
+from inference.errors import (
+    GatewayError,
+    UpstreamBadAnswer,
+    UpstreamClosed,
+    UpstreamTimedOut,
+)
+
+# A head is a few hundred bytes; servers themselves stop at 8 to 64 KiB.
+MAX_HEAD_BYTES = 64 * 1024
+
+# Read ahead of a slow client by this much, then stop reading: the worker's own buffers fill up and
+# it waits, as it would for a slow client of its own.
+READ_AHEAD_BYTES = 128 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds. First byte: from sending to the first byte of the body; idle: between two reads."""
+
+    connect_s: float
+    first_byte_s: float
+    idle_s: float
+
+
+class Answer:
+    """A response being received; whoever holds it must `close` it, as often as they like.
+
+    `status`, `content_type` and `retry_after` are there once `wait_head` has returned. Every error
+    it raises is an UpstreamError.
+    """
+
+    __slots__ = (
+        "_chunks",
+        "_error",
+        "_has_body",
+        "_has_length",
+        "_head_bytes",
+        "_is_interim",
+        "_loop",
+        "_on_settled",
+        "_parser",
+        "_quiet_since_s",
+        "_size",
+        "_timeouts",
+        "_timer",
+        "_transport",
+        "_waiter",
+        "content_type",
+        "has_bytes",
+        "has_head",
+        "is_complete",
+        "is_paused",
+        "keeps_alive",
+        "may_linger",
+        "retry_after",
+        "status",
+    )
+
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        timeouts: Timeouts,
+        on_settled: Callable[["Answer"], None],
+    ) -> None:
+        self.status = 0
+        self.content_type = b""
+        self.retry_after = b""
+        self.has_bytes = False
+        self.has_head = False
+        self.is_complete = False
+        self.is_paused = False
+        self.keeps_alive = False
+        self.may_linger = False
+        self._transport = transport
+        self._loop = loop
+        self._timeouts = timeouts
+        self._on_settled: Callable[[Answer], None] | None = on_settled
+        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self._head_bytes = 0
+        self._has_body = False
+        self._has_length = False
+        self._is_interim = False
+        self._error: GatewayError | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._quiet_since_s = loop.time()
+        self._timer: asyncio.TimerHandle | None = loop.call_later(
+            timeouts.first_byte_s, self._check_time
+        )
+
+    async def wait_head(self) -> None:
+        """Return once status and headers are there."""
+        while not self.has_head:
+            await self._wait(None)
+
+    async def read(self, wait_s: float | None = None) -> bytes | None:
+        """Return all bytes that came since the last read, waiting for some if there are none.
+
+        b"" is the end of a complete answer; None says that `wait_s` passed without a byte.
+        """
+        while not self._chunks:
+            if self.is_complete:
+                return b""
+            if not await self._wait(wait_s):
+                return None
+        data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        self._chunks = []
+        self._size = 0
+        self._resume()
+        return data
+
+    async def read_all(self, limit_bytes: int) -> bytes:
+        """Return the whole body; one longer than the limit is an UpstreamBadAnswer."""
+        parts: list[bytes] = []
+        size = 0
+        while data := await self.read():
+            size += len(data)
+            if size > limit_bytes:
+                raise UpstreamBadAnswer
+            parts.append(data)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def close(self, *, is_read: bool = False) -> None:
+        """Give the connection back: kept if the answer is complete, else cut off.
+
+        `is_read` says that only the end of the message may be missing; it is waited for briefly.
+        """
+        self._stop_timer()
+        self.may_linger = is_read and not (self.is_complete or self.is_paused or self._chunks)
+        settled, self._on_settled = self._on_settled, None
+        if settled is not None:
+            settled(self)
+
+    @property
+    def has_unread(self) -> bool:
+        return bool(self._chunks)
+
+    def drop_parser(self) -> None:
+        """Forget the parser, which refers back to this object."""
+        self._parser = None
+
+    def feed(self, data: bytes) -> None:
+        """Take what the connection received."""
+        self.has_bytes = True
+        try:
+            if self._parser is not None:
+                self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self.fail(UpstreamBadAnswer())
+            return
+        if not self.has_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self.fail(UpstreamBadAnswer())
+            return
+        if self.is_complete:
+            self._stop_timer()
+        elif self._size:
+            self._note_progress()
+        if self._size > READ_AHEAD_BYTES and not self.is_complete:
+            self._pause()
+        self._wake()
+
+    def end(self, error: Exception | None) -> None:
+        """Take note that the connection is gone; a body of no stated length ends this way."""
+        if error is None and self.has_head and not self._has_length and self._error is None:
+            self.is_complete = True
+            self._stop_timer()
+            self._wake()
+        else:
+            self.fail(UpstreamClosed())
+
+    def fail(self, error: GatewayError) -> None:
+        """Make this the outcome, unless there is one, and cut the connection off."""
+        if self._error is None and not self.is_complete:
+            self._error = error
+            self._stop_timer()
+            self._transport.abort()
+            self._wake()
+
+    def on_message_begin(self) -> None:
+        if self.is_complete:
+            self.keeps_alive = False  # a second answer nobody asked for
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self.has_head:
+            return
+        match name.lower():
+            case b"content-type":
+                self.content_type = value.lower()
+            case b"content-length" | b"transfer-encoding":
+                self._has_length = True
+            case b"retry-after":
+                self.retry_after = value
+
+    def on_headers_complete(self) -> None:
+        if self._parser is None or self.is_complete:
+            return
+        self.status = self._parser.get_status_code()
+        self._is_interim = self.status < 200
+        self.has_head = not self._is_interim
+
+    def on_body(self, body: bytes) -> None:
+        if not self.is_complete:
+            self._chunks.append(body)
+            self._size += len(body)
+
+    def on_message_complete(self) -> None:
+        if self._is_interim:
+            self._is_interim = False
+        elif self._parser is not None and not self.is_complete:
+            self.is_complete = True
+            self.keeps_alive = self._parser.should_keep_alive()
+
+    async def _wait(self, wait_s: float | None) -> bool:
+        """Wait for something to happen; False if it was `wait_s` that passed."""
+        if self._error is not None:
+            raise self._error
+        self._waiter = waiter = self._loop.create_future()
+        timer = None if wait_s is None else self._loop.call_later(wait_s, self._wake)
+        self._resume()
+        try:
+            await waiter
+        finally:
+            self._waiter = None
+            if timer is not None:
+                timer.cancel()
+        if self._error is not None:
+            raise self._error
+        return wait_s is None or bool(self._chunks) or self.is_complete
+
+    def _wake(self) -> None:
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    def _pause(self) -> None:
+        if not self.is_paused and not self._transport.is_closing():
+            self.is_paused = True
+            self._transport.pause_reading()
+
+    def _resume(self) -> None:
+        if self.is_paused and not self._transport.is_closing():
+            self.is_paused = False
+            self._quiet_since_s = self._loop.time()
+            self._transport.resume_reading()
+
+    def _note_progress(self) -> None:
+        self._quiet_since_s = self._loop.time()
+        if not self._has_body:
+            self._has_body = True
+            self._stop_timer()
+            self._timer = self._loop.call_later(self._timeouts.idle_s, self._check_time)
+
+    def _check_time(self) -> None:
+        """Fail if nothing came for too long; a pause of ours is not the worker's silence."""
+        limit_s = self._timeouts.idle_s if self._has_body else self._timeouts.first_byte_s
+        now_s = self._loop.time()
+        if self.is_paused:
+            self._quiet_since_s = now_s
+        left_s = self._quiet_since_s + limit_s - now_s
+        if left_s > 0:
+            self._timer = self._loop.call_later(left_s, self._check_time)
+        else:
+            self.fail(UpstreamTimedOut())
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

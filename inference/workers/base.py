@@ -1,0 +1,19 @@
+"""What is known of a kind of backend, as data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from inference.contract.kinds import Backend
+
+
+@dataclass(frozen=True, slots=True)
+class BackendTraits:
+    """What a backend of this kind understands and how it says that it is full.
+
+    `usage_options` are members of `stream_options` (JSON texts by name) that make it report usage
+    in a stream. `saturated_statuses` mean "busy, try another", not "broken".
+    """
+
+    kind: Backend
+    usage_options: Mapping[str, bytes]
+    saturated_statuses: frozenset[int]

@@ -1,0 +1,313 @@
+"""Connections to workers: kept, reused newest first, opened only to addresses that were checked.
+
+An origin is one scheme, host and port. A connection serves one request at a time and goes back to
+its origin when the answer is complete.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+from urllib.parse import urlsplit
+
+from inference.errors import UpstreamClosed, UpstreamForbidden, UpstreamUnreachable
+from inference.workers.answers import Answer, Timeouts
+
+# Servers close an idle connection after 5 s (uvicorn, so vLLM) to some minutes; a stale one costs a
+# retry, so the limit only keeps those of a worker that is gone from staying.
+MAX_IDLE_S = 60.0
+
+# A stream's closing chunk usually follows its last event within the same millisecond.
+LINGER_S = 1.0
+
+IsForbidden = Callable[[str, int], bool]
+"""Whether this resolved address and port may not be connected to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A POST ready to go: `headers` are whole lines, each with its line end."""
+
+    path: bytes
+    headers: bytes
+    body: bytes
+
+
+class Connection(asyncio.Protocol):
+    """One connection of an origin."""
+
+    def __init__(self, origin: "Origin") -> None:
+        self._origin = origin
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._answer: Answer | None = None
+        self._linger: asyncio.TimerHandle | None = None
+        self.idle_since_s = 0.0
+
+    @property
+    def is_usable(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    def send(self, request: Request, timeouts: Timeouts) -> Answer:
+        """Send a request; the connection must be usable and free."""
+        assert self._transport is not None
+        head = b"POST %b HTTP/1.1\r\nhost: %b\r\ncontent-length: %d\r\n%b\r\n" % (
+            request.path,
+            self._origin.host_header,
+            len(request.body),
+            request.headers,
+        )
+        self._answer = Answer(
+            self._transport, loop=self._loop, timeouts=timeouts, on_settled=self._settle
+        )
+        self._transport.writelines((head, request.body))
+        return self._answer
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._origin.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        answer = self._answer
+        if answer is None or answer.is_complete:
+            self.abort()  # nobody asked
+            return
+        answer.feed(data)
+        if self._linger is not None:
+            self._go_on_lingering(answer)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._stop_lingering()
+        self._origin.forget(self)
+        if self._answer is not None:
+            self._answer.end(exc)
+            self._detach()
+
+    def _settle(self, answer: Answer) -> None:
+        """Take the connection back from an answer that nobody reads any more."""
+        if answer is not self._answer:
+            return
+        if self._may_be_kept(answer):
+            self._detach()
+            self._origin.keep(self)
+        elif answer.may_linger and self.is_usable and not answer.is_complete:
+            self._linger = self._loop.call_later(LINGER_S, self.abort)
+        else:
+            self._detach()
+            self.abort()
+
+    def _detach(self) -> None:
+        if self._answer is not None:
+            self._answer.drop_parser()
+            self._answer = None
+
+    def _may_be_kept(self, answer: Answer) -> bool:
+        return (
+            answer.is_complete
+            and answer.keeps_alive
+            and self._transport is not None
+            and not self._transport.is_closing()
+            and self._transport.get_write_buffer_size() == 0
+        )
+
+    def _go_on_lingering(self, answer: Answer) -> None:
+        if answer.has_unread:
+            self.abort()
+        elif answer.is_complete:
+            self._stop_lingering()
+            self._settle(answer)
+
+    def _stop_lingering(self) -> None:
+        if self._linger is not None:
+            self._linger.cancel()
+            self._linger = None
+
+
+class Origin:
+    """Where requests of one scheme, host and port go, and the connections kept to it."""
+
+    def __init__(
+        self,
+        *,
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None,
+        is_forbidden: IsForbidden,
+    ) -> None:
+        self._host = host
+        self._port = port
+        self._tls = tls
+        self._is_forbidden = is_forbidden
+        self._all: set[Connection] = set()
+        self._idle: dict[Connection, None] = {}
+        self._sweep: asyncio.TimerHandle | None = None
+        self.host_header = _host_header(host, port, is_tls=tls is not None)
+
+    @property
+    def idle_count(self) -> int:
+        return len(self._idle)
+
+    async def post(self, request: Request, timeouts: Timeouts) -> Answer:
+        """Send a request and return its answer once status and headers are there.
+
+        A kept connection that turns out to be closed before a byte came back is replaced by a new
+        one, once. Raises UpstreamError; when cancelled, the connection is cut off.
+        """
+        kept = self._newest_idle()
+        if kept is None:
+            return await self._ask(await self._connect(timeouts.connect_s), request, timeouts)
+        answer = kept.send(request, timeouts)
+        try:
+            return await _with_head(answer)
+        except UpstreamClosed:
+            if answer.has_bytes:
+                raise
+        try:
+            return await self._ask(await self._connect(timeouts.connect_s), request, timeouts)
+        except UpstreamClosed as error:
+            error.may_repeat = False  # this was the repetition
+            raise
+
+    def opened(self, connection: Connection) -> None:
+        """Take note of a new connection."""
+        self._all.add(connection)
+
+    def keep(self, connection: Connection) -> None:
+        """Take back a connection that is free."""
+        loop = asyncio.get_running_loop()
+        connection.idle_since_s = loop.time()
+        self._idle[connection] = None
+        if self._sweep is None:
+            self._sweep = loop.call_later(MAX_IDLE_S, self._close_old)
+
+    def forget(self, connection: Connection) -> None:
+        """Drop a connection that is gone."""
+        self._all.discard(connection)
+        self._idle.pop(connection, None)
+
+    def close(self) -> None:
+        """Cut off every connection, whoever uses it."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None
+        for connection in list(self._all):
+            connection.abort()
+
+    async def _ask(self, connection: Connection, request: Request, timeouts: Timeouts) -> Answer:
+        return await _with_head(connection.send(request, timeouts))
+
+    def _newest_idle(self) -> Connection | None:
+        while self._idle:
+            connection, _ = self._idle.popitem()
+            if connection.is_usable:
+                return connection
+        return None
+
+    async def _connect(self, connect_s: float) -> Connection:
+        try:
+            async with asyncio.timeout(connect_s):
+                return await self._connect_to_first(await self._addresses())
+        except (OSError, TimeoutError, UnicodeError) as error:
+            raise UpstreamUnreachable from error
+
+    async def _addresses(self) -> list[str]:
+        """The addresses of the host that may be called; raises UpstreamForbidden if none may."""
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+        allowed = [one for one in addresses if not self._is_forbidden(one, self._port)]
+        if not allowed:
+            raise UpstreamForbidden
+        return allowed
+
+    async def _connect_to_first(self, addresses: list[str]) -> Connection:
+        loop = asyncio.get_running_loop()
+        for address in addresses[:-1]:
+            try:
+                return await self._open(loop, address)
+            except OSError:
+                continue
+        return await self._open(loop, addresses[-1])
+
+    async def _open(self, loop: asyncio.AbstractEventLoop, address: str) -> Connection:
+        _, connection = await loop.create_connection(
+            lambda: Connection(self),
+            address,
+            self._port,
+            ssl=self._tls,
+            server_hostname=self._host if self._tls else None,
+        )
+        return connection
+
+    def _close_old(self) -> None:
+        """Close what nobody used for long, oldest first, and come back for the rest."""
+        loop = asyncio.get_running_loop()
+        self._sweep = None
+        while self._idle:
+            oldest = next(iter(self._idle))
+            left_s = oldest.idle_since_s + MAX_IDLE_S - loop.time()
+            if left_s > 0:
+                self._sweep = loop.call_later(left_s, self._close_old)
+                return
+            del self._idle[oldest]
+            oldest.abort()
+
+
+class Connections:
+    """All origins of a process. It owns no worker state; `close` ends them."""
+
+    def __init__(self, *, is_forbidden: IsForbidden, tls: ssl.SSLContext | None = None) -> None:
+        self._is_forbidden = is_forbidden
+        self._tls = tls
+        self._origins: dict[tuple[str, str, int], Origin] = {}
+
+    def origin_of(self, base_url: str) -> Origin:
+        """The origin of a base URL that passed `decisions.egress.problem_with_address`."""
+        parts = urlsplit(base_url)
+        is_tls = parts.scheme == "https"
+        key = (parts.scheme, parts.hostname or "", parts.port or (443 if is_tls else 80))
+        origin = self._origins.get(key)
+        if origin is None:
+            tls = self._context() if is_tls else None
+            origin = Origin(host=key[1], port=key[2], tls=tls, is_forbidden=self._is_forbidden)
+            self._origins[key] = origin
+        return origin
+
+    def close(self) -> None:
+        """Cut off every connection."""
+        for origin in self._origins.values():
+            origin.close()
+
+    def _context(self) -> ssl.SSLContext:
+        if self._tls is None:
+            self._tls = ssl.create_default_context()
+        return self._tls
+
+
+def path_of(base_url: str, endpoint: str) -> bytes:
+    """The request target of an endpoint under a base URL: `/v1` and `/x` make `/v1/x`."""
+    parts = urlsplit(base_url)
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{parts.path.rstrip('/')}{endpoint}{query}".encode()
+
+
+async def _with_head(answer: Answer) -> Answer:
+    try:
+        await answer.wait_head()
+    except BaseException:
+        answer.close()
+        raise
+    return answer
+
+
+def _host_header(host: str, port: int, *, is_tls: bool) -> bytes:
+    name = f"[{host}]" if ":" in host else host
+    default = 443 if is_tls else 80
+    return (name if port == default else f"{name}:{port}").encode()

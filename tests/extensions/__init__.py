@@ -1,0 +1,1 @@
+"""Every implementation of an extension point passes the one suite of its point."""

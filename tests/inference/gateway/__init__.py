@@ -1,0 +1,1 @@
+"""The gateway over real sockets: raw clients on one side, scripted upstreams on the other."""

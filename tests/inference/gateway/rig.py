@@ -1,0 +1,262 @@
+"""A gateway in this process on a port of its own, with books that a test can read."""
+
+import asyncio
+import random
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+from prometheus_client import CollectorRegistry
+from uvicorn import Config
+from uvicorn.server import ServerState
+
+from inference.contract.codec import assemble, index_section
+from inference.contract.events import Charge, End, Opening
+from inference.contract.kinds import Backend, Provisioner, Scope
+from inference.contract.sealing import encrypt, key_bucket, token_digest
+from inference.contract.snapshot import (
+    ConfigSnapshot,
+    KeyDigest,
+    KeyRecord,
+    Manifest,
+    ModelRecord,
+    OrganisationRecord,
+    PoolRecord,
+    PriceRecord,
+    RouteRecord,
+    TargetRecord,
+)
+from inference.decisions.egress import is_forbidden_endpoint
+from inference.fleet.registry import FleetRegistry
+from inference.gateway.app import GatewayApp
+from inference.gateway.protocol import GatewayProtocol
+from inference.gateway.services import Services
+from inference.journal import JournalUnavailable
+from inference.observability.metrics import GatewayMetrics
+from inference.workers.connections import Connections
+
+DATA_KEY = bytes(range(32))
+PEPPERS = {2: b"new pepper".ljust(32, b"."), 1: b"old pepper".ljust(32, b".")}
+KEY_ID = "0123456789abcdefghjkmnpqrs"
+TOKEN = f"hw_{KEY_ID}.secret-of-this-key"
+DEBUG_ID = "debug6789abcdefghjkmnpqrs0"
+DEBUG_TOKEN = f"hw_{DEBUG_ID}.secret-of-the-debug-key"
+CREDENTIAL = "upstream-credential-1"
+SEALED_CREDENTIAL = encrypt(DATA_KEY, CREDENTIAL)
+
+PATIENCE_S = 5.0
+
+# $1 and $2 a thousand tokens: ten in and five out cost two cents
+PRICE = PriceRecord("prc_a", "org_a", "mdl_a", 10**12, 2 * 10**12)
+
+
+def key_record(token: str, **changes: object) -> KeyRecord:
+    """The record of a key's text, valid under the newest pepper."""
+    key_id = token.removeprefix("hw_").partition(".")[0]
+    digest = KeyDigest(2, token_digest(PEPPERS[2], token))
+    record = KeyRecord(key_id, "org_a", "team_a", "proj_a", (digest,))
+    return replace(record, **changes)
+
+
+def pool_record(name: str, *addresses: str, **changes: object) -> PoolRecord:
+    """A static pool of one model at these addresses."""
+    record = PoolRecord(
+        f"pool_{name}",
+        "org_a",
+        name,
+        "mdl_a",
+        Provisioner.STATIC,
+        Backend.VLLM,
+        f"served-{name}",
+        addresses=addresses,
+        credential=SEALED_CREDENTIAL,
+    )
+    return replace(record, **changes)
+
+
+def route_record(*pools: str, weights: tuple[int, ...] = (), **changes: object) -> RouteRecord:
+    """The route `m` over these pools; weights fall steeply, so that `u` = 0 keeps the order."""
+    weights = weights or tuple(10 ** (3 - index) for index in range(len(pools)))
+    targets = tuple(
+        TargetRecord(f"tgt_{name}", f"pool_{name}", weight)
+        for name, weight in zip(pools, weights, strict=True)
+    )
+    return replace(RouteRecord("rt_m", "org_a", "m", targets), **changes)
+
+
+def configuration(
+    *pools: PoolRecord,
+    routes: tuple[RouteRecord, ...] = (),
+    keys: tuple[KeyRecord, ...] = (),
+    prices: tuple[PriceRecord, ...] = (PRICE,),
+    organisations: tuple[OrganisationRecord, ...] = (OrganisationRecord("org_a", "Water"),),
+) -> ConfigSnapshot:
+    """A snapshot around these pools; the route `m` goes over all of them unless given."""
+    keys = keys or (
+        key_record(TOKEN),
+        key_record(DEBUG_TOKEN, scopes=(Scope.INFERENCE, Scope.DEBUG)),
+    )
+    sections: dict[str, dict[object, object]] = {
+        "organisations": dict(index_section("organisations", organisations)),
+        "models": dict(index_section("models", (ModelRecord("mdl_a", "org_a", "llama"),))),
+        "prices": dict(index_section("prices", prices)),
+        "pools": dict(index_section("pools", pools)),
+        "routes": dict(
+            index_section("routes", routes or (route_record(*(pool.name for pool in pools)),))
+        ),
+    }
+    for key in keys:
+        sections.setdefault(f"keys/{key_bucket(key.id)}", {})[key.id] = key
+    return assemble(Manifest("L1", 7, {}, 0.0), sections)
+
+
+@dataclass
+class MemoryBooks:
+    """Books in memory. While `is_full`, nothing can be written; `wrote` is called after each."""
+
+    openings: list[Opening] = field(default_factory=list)
+    ends: list[End] = field(default_factory=list)
+    is_full: bool = False
+    wrote: Callable[[Opening | End], None] | None = None
+
+    async def open(self, opening: Opening) -> None:
+        await asyncio.sleep(0)
+        self._check()
+        self.openings.append(opening)
+        if self.wrote is not None:
+            self.wrote(opening)
+
+    async def close(self, end: End) -> End:
+        await asyncio.sleep(0)
+        self._check()
+        numbered = replace(end, journal="jnl_test", seq=len(self.ends) + 1)
+        self.ends.append(numbered)
+        if self.wrote is not None:
+            self.wrote(numbered)
+        return numbered
+
+    def _check(self) -> None:
+        if self.is_full:
+            raise JournalUnavailable("full")
+
+    @property
+    def end(self) -> End:
+        """The only end there is."""
+        assert len(self.ends) == 1, self.ends
+        return self.ends[0]
+
+    @property
+    def charge(self) -> Charge:
+        """The only charge of the only end."""
+        assert len(self.end.charges) == 1, self.end.charges
+        return self.end.charges[0]
+
+
+@dataclass
+class Holder:
+    """Where the gateway finds its configuration."""
+
+    current: ConfigSnapshot | None
+
+
+@dataclass
+class Gateway:
+    """A running gateway and everything of it that a test looks at. `u` is all its chance."""
+
+    port: int
+    books: MemoryBooks
+    holder: Holder
+    fleet: FleetRegistry
+    connections: Connections
+    registry: CollectorRegistry
+    tasks: set[asyncio.Task[None]]
+    u: float = 0.0
+
+    def apply(self, snapshot: ConfigSnapshot) -> None:
+        self.holder.current = snapshot
+        self.fleet.apply_snapshot(snapshot)
+
+    @property
+    def inflight(self) -> int:
+        return sum(self.fleet.inflight().values())
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(f"headworks_gateway_{name}", labels)
+
+    async def wait_for(self, condition: Callable[[], object], within_s: float = PATIENCE_S) -> None:
+        """Let everything run until the condition holds."""
+        await until(condition, within_s)
+
+    async def wait_ended(self, requests: int = 1) -> None:
+        """Return once so many requests are in the books and nothing is under way."""
+        await self.wait_for(lambda: len(self.books.ends) >= requests and not self.inflight)
+
+
+@asynccontextmanager
+async def running_gateway(
+    snapshot: ConfigSnapshot | None, *, body_limit_bytes: int = 1024 * 1024
+) -> AsyncIterator[Gateway]:
+    """A gateway of this configuration, gone at the end of the block."""
+    connections = Connections(is_forbidden=lambda ip, port: is_forbidden_endpoint(ip, port, OWN))
+    fleet = FleetRegistry(origin_of=connections.origin_of, data_key=DATA_KEY)
+    registry = CollectorRegistry()
+    state = ServerState()
+    listener = socket.create_server(("127.0.0.1", 0))
+    gateway = Gateway(
+        port=listener.getsockname()[1],
+        books=MemoryBooks(),
+        holder=Holder(None),
+        fleet=fleet,
+        connections=connections,
+        registry=registry,
+        tasks=state.tasks,
+    )
+    if snapshot is not None:
+        gateway.apply(snapshot)
+    services = Services(
+        snapshots=gateway.holder,
+        fleet=fleet,
+        books=gateway.books,
+        metrics=GatewayMetrics(registry),
+        peppers=PEPPERS,
+        body_limit_bytes=body_limit_bytes,
+        gateway="gw-test/0",
+        clock=time.time,
+        chance=lambda: gateway.u,
+        random_bits=random.getrandbits,
+    )
+    async with _serving(GatewayApp(services), listener, state):
+        yield gateway
+    connections.close()
+    await asyncio.sleep(0)
+
+
+OWN: frozenset[int] = frozenset()
+
+
+@asynccontextmanager
+async def _serving(
+    app: GatewayApp, listener: socket.socket, state: ServerState
+) -> AsyncIterator[None]:
+    """Accept on this listener without the server's own start and stop, which take 0.3 s."""
+    config = Config(app, http=GatewayProtocol, ws="none", lifespan="off", log_config=None)
+    config.load()
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: GatewayProtocol(config, state, {}), sock=listener)
+    try:
+        yield
+    finally:
+        server.close()
+        for connection in list(state.connections):
+            connection.transport.abort()
+        await until(lambda: not (state.tasks or state.connections), PATIENCE_S)
+
+
+async def until(condition: Callable[[], object], within_s: float) -> None:
+    """Let everything run until the condition holds, or fail."""
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {within_s} s"
+        await asyncio.sleep(0.005)

@@ -1,0 +1,255 @@
+"""The gateway's real processes: a parent, its children, a store and signals."""
+
+import asyncio
+import base64
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from inference.contract import wire
+from inference.contract.codec import decode_end, decode_vitals
+from inference.contract.events import End
+from inference.contract.kinds import Outcome
+from inference.contract.vitals import Vitals
+from tests.inference.gateway.client import chat, opened, request_bytes, streaming
+from tests.inference.gateway.rig import PEPPERS, PRICE, TOKEN, key_record, pool_record
+from tests.inference.publishing import DATA_KEY, KEYS_SECTION, ROUTE, build, publish
+from tests.inference.stores import OwnStore, until
+from tests.installation import free_port
+from tests.upstream.fixtures import Upstream
+from tests.upstream.script import Behaviour
+
+pytestmark = pytest.mark.fault
+
+SEEDED = {wire.LINEAGE: "L1", wire.SEEDED_AT: "1"}
+
+
+@dataclass
+class Running:
+    """A parent under test; `lines` is what it and its children logged."""
+
+    process: asyncio.subprocess.Process
+    port: int
+    lines: list[str] = field(default_factory=list)
+
+    async def read_log(self) -> None:
+        assert self.process.stderr is not None
+        while line := await self.process.stderr.readline():
+            self.lines.append(line.decode())
+
+    def says(self, text: str, times: int = 1) -> bool:
+        return sum(text in line for line in self.lines) >= times
+
+    @property
+    def children(self) -> list[int]:
+        return list(map(int, _children_of(self.process.pid)))
+
+
+def _children_of(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process is there and not merely waiting to be reaped."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+def environment(store: OwnStore, var: Path, port: int) -> Mapping[str, str]:
+    def text(key: bytes) -> str:
+        return base64.urlsafe_b64encode(key).decode()
+
+    return {
+        **os.environ,
+        "HEADWORKS_VAR": str(var),
+        "HEADWORKS_STATE_URL": store.url,
+        "HEADWORKS_DATA_KEY": text(DATA_KEY),
+        "HEADWORKS_KEY_PEPPERS": ",".join(f"{n}:{text(key)}" for n, key in PEPPERS.items()),
+        "HEADWORKS_GATEWAY_PORT": str(port),
+        "HEADWORKS_GATEWAY_ID": "gw-1",
+        "HEADWORKS_OWN_PORTS": "",
+    }
+
+
+@pytest.fixture
+async def gateway(own_store: OwnStore, tmp_path: Path) -> AsyncIterator[Running]:
+    """A parent with two children on a store of its own."""
+    port = free_port()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "inference", "gateway"),
+        env=environment(own_store, tmp_path / "var", port),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    running = Running(process, port)
+    reader = asyncio.create_task(running.read_log())
+    children: list[int] = []
+    try:
+        await until(lambda: running.says("waiting for a configuration", 2), "both children to run")
+        children = running.children
+        yield running
+    finally:
+        if process.returncode is None:
+            children = running.children
+            process.kill()
+            await process.wait()
+        for pid in filter(is_running, children):
+            os.kill(pid, signal.SIGKILL)
+        await reader
+        sys.stderr.writelines(running.lines)
+
+
+async def publish_route(admin: Redis, upstream: Upstream, version: int = 1) -> None:
+    await admin.mset(SEEDED)
+    changes: dict[str, Iterable[Any]] = {
+        "prices": (PRICE,),
+        "pools": (pool_record("a", upstream.base_url),),
+        "routes": (replace(ROUTE, name="m"),),
+        KEYS_SECTION: (key_record(TOKEN),),
+    }
+    await publish(admin, build(version, **changes))
+
+
+async def vitals_of(admin: Redis) -> list[Vitals]:
+    keys = [key async for key in admin.scan_iter(match=f"{wire.VITALS_PREFIX}*")]
+    records = await admin.mget(keys) if keys else []
+    return sorted((decode_vitals(one) for one in records if one), key=lambda one: one.process)
+
+
+async def ends_in(admin: Redis) -> list[End]:
+    entries = await admin.xrange(wire.USAGE_STREAM)
+    return [decode_end(fields[wire.USAGE_FIELD.encode()]) for _, fields in entries]
+
+
+async def have_applied(admin: Redis, version: int, processes: int = 2) -> bool:
+    vitals = await vitals_of(admin)
+    return [one.applied.version for one in vitals] == [version] * processes
+
+
+async def is_accepting(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except ConnectionRefusedError:
+        return False
+    writer.transport.abort()
+    return True
+
+
+async def test_children_accept_only_once_there_is_a_configuration(
+    gateway: Running, admin: Redis, upstream: Upstream
+) -> None:
+    async with opened(gateway.port, request_bytes(None, path="/ready", method="GET")) as call:
+        answered = asyncio.create_task(call.read_head())
+        await publish_route(admin, upstream)
+        assert not answered.done()
+        await answered
+        assert call.status == 200
+    await until(lambda: gateway.says("accepting requests", 2), "both children to accept")
+    reply = await chat(gateway.port)
+    assert reply.json["choices"][0]["message"]["content"] == "one two three four five"
+
+
+async def test_every_child_says_what_it_runs_on_and_its_ends_reach_the_stream(
+    gateway: Running, admin: Redis, upstream: Upstream
+) -> None:
+    await publish_route(admin, upstream)
+    await until(lambda: have_applied(admin, 1), "both children to run on version 1")
+    assert [one.process for one in await vitals_of(admin)] == ["gw-1/0", "gw-1/1"]
+    assert {one.gateway for one in await vitals_of(admin)} == {"gw-1"}
+    reply = await chat(gateway.port)
+
+    async def has_end() -> bool:
+        return bool(await ends_in(admin))
+
+    await until(has_end, "the end in the stream")
+    (end,) = await ends_in(admin)
+    assert end.event_id == reply.headers["x-request-id"]
+    assert (end.outcome, end.charges[0].cost_nanousd, end.seq) == (Outcome.OK, 20_000_000, 1)
+    await publish_route(admin, upstream, version=2)
+    await until(lambda: have_applied(admin, 2), "both children to run on version 2")
+
+
+async def test_a_killed_child_is_replaced_and_its_open_requests_are_closed_as_lost(
+    gateway: Running, admin: Redis, upstream: Upstream
+) -> None:
+    upstream.play(Behaviour(cut_after=3, ending="hang"))
+    await publish_route(admin, upstream)
+    await until(lambda: gateway.says("accepting requests", 2), "both children to accept")
+    async with streaming(gateway.port) as call:
+        await call.read_until(b"one")
+        children = gateway.children
+        for pid in children:
+            os.kill(pid, signal.SIGKILL)
+        reply = await call.read_rest()
+    assert not reply.is_whole
+    assert "[DONE]" not in reply.events
+    await until(lambda: gateway.says("accepting requests", 4), "new children to accept")
+    assert not set(children) & set(gateway.children)
+
+    async def is_closed() -> bool:
+        return [one.outcome for one in await ends_in(admin)] == [Outcome.LOST_GATEWAY]
+
+    await until(is_closed, "the lost request to be closed")
+    upstream.play(Behaviour())
+    assert (await chat(gateway.port)).status == 200
+
+
+async def test_a_stop_lets_streams_end_and_accepts_nothing_new(
+    gateway: Running, admin: Redis, upstream: Upstream
+) -> None:
+    upstream.play(Behaviour(gap_ms=100))
+    await publish_route(admin, upstream)
+    async with streaming(gateway.port) as call:
+        await call.read_until(b"one")
+        gateway.process.send_signal(signal.SIGTERM)
+
+        async def is_closed() -> bool:
+            return not await is_accepting(gateway.port)
+
+        await until(is_closed, "the port to close")
+        reply = await call.read_rest()
+    assert reply.is_whole
+    assert reply.text == "one two three four five"
+    assert reply.events[-1] == "[DONE]"
+    assert await gateway.process.wait() == 0
+    assert await vitals_of(admin) == []
+    assert [one.outcome for one in await ends_in(admin)] == [Outcome.OK]
+
+
+async def test_children_end_when_their_parent_is_killed(gateway: Running) -> None:
+    children = gateway.children
+    assert len(children) == 2
+    gateway.process.kill()
+    await gateway.process.wait()
+    await until(lambda: not any(map(is_running, children)), "the children to end")
+
+
+async def test_a_port_that_is_taken_is_said_by_its_settings_name(
+    gateway: Running, own_store: OwnStore, tmp_path: Path
+) -> None:
+    second = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "inference", "gateway"),
+        env=environment(own_store, tmp_path / "other", gateway.port),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, said = await second.communicate()
+    assert second.returncode == 1
+    assert b"HEADWORKS_GATEWAY_PORT" in said
+
+
+async def test_a_missing_setting_is_named_and_the_status_is_2(tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "inference", "gateway"),
+        env={"PATH": os.environ["PATH"], "HEADWORKS_VAR": str(tmp_path)},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, said = await process.communicate()
+    assert (process.returncode, said) == (2, b"HEADWORKS_STATE_URL is not set\n")

@@ -1,0 +1,133 @@
+"""The server's side of a connection: what is relied on of uvicorn, and what is added to it."""
+
+import asyncio
+import json
+from contextlib import suppress
+
+import pytest
+
+from inference.gateway.protocol import MAX_HEAD_BYTES
+from tests.inference.gateway.client import BASE, CHAT, opened, request_bytes, send
+from tests.inference.gateway.rig import Gateway
+from tests.upstream.fixtures import Upstream
+from tests.upstream.script import Behaviour
+
+BODY = json.dumps(BASE).encode()
+HEALTH = request_bytes(None, path="/health", method="GET", token=None)
+
+
+async def test_what_is_no_http_is_refused_in_shape(gateway: Gateway) -> None:
+    reply = await send(gateway.port, b"NONSENSE\r\n\r\n")
+    assert (reply.status, reply.error["code"]) == (400, "invalid_request")
+    assert reply.headers["connection"] == "close"
+
+
+@pytest.mark.parametrize("is_one_header", [True, False])
+async def test_a_head_without_end_is_refused(gateway: Gateway, is_one_header: bool) -> None:
+    line = b"x" * 1_000 if is_one_header else b"x-a: " + b"x" * 1_000 + b"\r\n"
+    async with opened(gateway.port, HEALTH[:-2] + b"x-a: ") as call:
+        for _ in range(MAX_HEAD_BYTES // 1_000 + 2):
+            call.writer.write(line)
+        await call.read_head()
+        reply = await call.read_rest()
+    assert (reply.status, reply.error["message"]) == (431, "The request's headers are too large.")
+
+
+async def test_a_large_body_in_the_same_read_is_no_large_head(gateway: Gateway) -> None:
+    body = json.dumps({**BASE, "x": "a" * 200_000}).encode()
+    assert (await send(gateway.port, request_bytes(body))).status == 200
+
+
+async def test_a_head_that_never_ends_is_given_up(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inference.gateway.protocol.HEAD_TIMEOUT_S", 0.1)
+    async with opened(gateway.port, b"GET /health HTT") as call, asyncio.timeout(2):
+        assert await call.reader.read() == b""
+    async with opened(gateway.port, HEALTH) as call:
+        await call.read_head()
+        await call.read_rest()
+        call.writer.write(b"GET /hea")
+        async with asyncio.timeout(2):
+            assert await call.reader.read() == b""
+
+
+async def test_requests_sent_ahead_are_answered_one_after_another(
+    gateway: Gateway, upstream: Upstream
+) -> None:
+    upstream.play(Behaviour(delay_ms=100, calls=1), Behaviour(text="second"))
+    async with opened(gateway.port, request_bytes(BODY) * 2 + HEALTH) as call:
+        texts = []
+        for _ in range(2):
+            call.body = b""
+            await call.read_head()
+            reply = await call.read_rest()
+            texts.append(reply.json["choices"][0]["message"]["content"])
+            assert gateway.inflight <= 1
+        call.body = b""
+        await call.read_head()
+        assert (await call.read_rest()).json == {"status": "ok"}
+    assert texts == ["one two three four five", "second"]
+
+
+async def test_a_client_that_leaves_with_requests_sent_ahead_ends_the_one_that_runs(
+    gateway: Gateway, upstream: Upstream
+) -> None:
+    upstream.play(Behaviour(gap_ms=50))
+    body = json.dumps({**BASE, "stream": True}).encode()
+    async with opened(gateway.port, request_bytes(body) * 2) as call:
+        await call.read_head()
+        await call.read_part()
+        call.leave()
+        await gateway.wait_ended()
+    await gateway.wait_for(lambda: upstream.report().open_calls == 0)
+    assert len(upstream.calls) == 1
+
+
+async def test_nonsense_after_a_request_breaks_its_answer_off(
+    gateway: Gateway, upstream: Upstream
+) -> None:
+    upstream.play(Behaviour(gap_ms=50))
+    body = json.dumps({**BASE, "stream": True}).encode()
+    async with opened(gateway.port, request_bytes(body)) as call:
+        await call.read_head()
+        await call.read_part()
+        call.writer.write(b"NONSENSE\r\n\r\n")
+        reply = await call.read_rest()
+    assert not reply.is_whole
+    assert b"HTTP/1.1" not in reply.body
+    await gateway.wait_ended()
+
+
+async def test_an_upgrade_is_not_taken_up_and_the_request_is_answered(gateway: Gateway) -> None:
+    headers = {"connection": "upgrade, http2-settings", "upgrade": "h2c", "http2-settings": "AA"}
+    assert (await send(gateway.port, request_bytes(BODY, headers=headers))).status == 200
+
+
+async def test_a_head_request_for_health_has_no_body(gateway: Gateway) -> None:
+    async with opened(gateway.port, HEALTH.replace(b"GET", b"HEAD")) as call:
+        await call.read_head()
+        assert call.status == 200
+        call.writer.write(HEALTH)
+        await call.read_head()
+        assert (await call.read_rest()).json == {"status": "ok"}
+
+
+async def test_a_body_nobody_read_does_not_keep_the_connection_for_ever(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inference.gateway.protocol.HEAD_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("inference.gateway.protocol.MAX_UNREAD_BYTES", 100_000)
+    request = request_bytes(None, token=None, path=CHAT, headers={"content-length": "1000000"})
+    async with opened(gateway.port, request) as call:
+        await call.read_head()
+        assert (await call.read_rest()).status == 401
+        async with asyncio.timeout(2):
+            assert await call.reader.read() == b""
+    async with opened(gateway.port, request) as call:
+        await call.read_head()
+        assert (await call.read_rest()).status == 401
+        call.writer.write(b"x" * 200_000)
+        with suppress(ConnectionError):
+            async with asyncio.timeout(2):
+                assert await call.reader.read() == b""

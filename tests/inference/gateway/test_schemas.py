@@ -1,0 +1,193 @@
+"""Bodies: understood as little as needed, forwarded as they came."""
+
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inference.errors import InvalidRequest
+from inference.gateway.schemas import parse_chat, upstream_body
+
+UNDERSTOOD = {
+    *("model", "messages", "stream", "stream_options"),
+    *("n", "max_tokens", "max_completion_tokens"),
+}
+VLLM_OPTIONS = {"include_usage": b"true", "continuous_usage_stats": b"true"}
+
+
+def forwarded(body: bytes) -> bytes:
+    return upstream_body(parse_chat(body), served_model="served", usage_options=VLLM_OPTIONS)
+
+
+def refused(body: bytes) -> InvalidRequest:
+    with pytest.raises(InvalidRequest) as caught:
+        parse_chat(body)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        '"n":1e-7,"big":9007199254740993,"bigger":123456789012345678901234567890',
+        '"temperature":0,"seed":0,"tools":[],"top_p":1.0,"x":-0,"y":1E400',
+        '"x_unknown":{"a":[1,null]},"chat_template_kwargs":{"enable_thinking":false}',
+        '"s":"\\u00e9\\ud83d\\ude00\\u0000","é":"é😀","a b":1,"":2,"\\"q":3',
+        '"top_k":40,"min_p":0.1,"structured_outputs":{"json":{}},"priority":-1,"cache_salt":"s"',
+        '"stream":false,"stream_options":{"include_usage":true}',
+    ],
+)
+def test_everything_but_the_model_is_forwarded_byte_by_byte(members: str) -> None:
+    members = members.replace('"n":1e-7', '"frequency_penalty":1e-7')
+    body = f'{{"messages":[{{"role":"user","content":"a"}}],"model":"m",{members}}}'.encode()
+    expected = body.replace(b'"model":"m"', b'"model":"served"')
+    assert msgspec.json.decode(forwarded(body), type=dict[str, msgspec.Raw]) == msgspec.json.decode(
+        expected, type=dict[str, msgspec.Raw]
+    )
+    for raw in msgspec.json.decode(body, type=dict[str, msgspec.Raw]).values():
+        assert bytes(raw) == b'"m"' or bytes(raw) in forwarded(body)
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=8).filter(lambda name: name not in UNDERSTOOD),
+        st.recursive(
+            st.none()
+            | st.booleans()
+            | st.integers()
+            | st.floats(allow_nan=False, allow_infinity=False)
+            | st.text(),
+            lambda inner: (
+                st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)
+            ),
+            max_leaves=8,
+        ),
+        max_size=6,
+    )
+)
+def test_unknown_members_survive_whatever_they_are(members: dict[str, object]) -> None:
+    sent = {"model": "m", "messages": [], **members}
+    assert json.loads(forwarded(json.dumps(sent).encode())) == {**sent, "model": "served"}
+
+
+def test_of_two_members_of_one_name_the_last_counts_for_everybody() -> None:
+    request = parse_chat(b'{"model":"a","messages":[],"model":"b","stream":true,"stream":false}')
+    assert (request.model, request.is_stream) == ("b", False)
+    sent = upstream_body(request, served_model="served", usage_options={})
+    assert sent == b'{"model":"served","messages":[],"stream":false}'
+
+
+@pytest.mark.parametrize(
+    ("wished", "forwarded_options"),
+    [
+        ("", {"include_usage": True, "continuous_usage_stats": True}),
+        (',"stream_options":null', {"include_usage": True, "continuous_usage_stats": True}),
+        (
+            ',"stream_options":{"include_usage":false,"x":[1]}',
+            {"include_usage": True, "x": [1], "continuous_usage_stats": True},
+        ),
+    ],
+)
+def test_streams_ask_the_engine_for_usage_and_keep_the_callers_other_options(
+    wished: str, forwarded_options: dict[str, object]
+) -> None:
+    body = f'{{"model":"m","messages":[],"stream":true{wished}}}'.encode()
+    assert json.loads(forwarded(body))["stream_options"] == forwarded_options
+
+
+@pytest.mark.parametrize(
+    ("options", "shows"),
+    [
+        ("null", (False, False)),
+        ("{}", (False, False)),
+        ('{"include_usage":false}', (False, False)),
+        ('{"include_usage":true}', (True, False)),
+        ('{"include_usage":true,"continuous_usage_stats":true}', (True, True)),
+    ],
+)
+def test_what_the_caller_sees_is_what_it_asked_for(options: str, shows: tuple[bool, bool]) -> None:
+    request = parse_chat(
+        f'{{"model":"m","messages":[],"stream":true,"stream_options":{options}}}'.encode()
+    )
+    assert (request.shows_usage, request.shows_continuous_usage) == shows
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b'{"model":"m"',
+        b"[]",
+        b"null",
+        b'"x"',
+        b'{"model":"m","messages":[NaN]}',
+        b'{"model":"m","messages":[],"x":"\xff"}',
+        b'{"model":"m","messages":[],"x":"\xed\xa0\xbd"}',
+        b'{"model":"m","messages":[],"x":"\\ud83d"}',
+        b'{"model":"m","messages":[],"\\ud83d":1}',
+        b'{"model":"m","messages":[]}x',
+        b'{"a":' + b"[" * 100000 + b"]" * 100000 + b"}",
+    ],
+)
+def test_what_is_no_json_object_is_refused_without_a_field(body: bytes) -> None:
+    assert refused(body).param is None
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ('{"messages":[]}', "model"),
+        ('{"model":"","messages":[]}', "model"),
+        ('{"model":null,"messages":[]}', "model"),
+        ('{"model":["m"],"messages":[]}', "model"),
+        ('{"model":"m"}', "messages"),
+        ('{"model":"m","messages":{}}', "messages"),
+        ('{"model":"m","messages":null}', "messages"),
+        ('{"model":"m","messages":[],"stream":1}', "stream"),
+        ('{"model":"m","messages":[],"stream":"true"}', "stream"),
+        ('{"model":"m","messages":[],"stream":true,"stream_options":[]}', "stream_options"),
+        ('{"model":"m","messages":[],"n":"two"}', "n"),
+        ('{"model":"m","messages":[],"n":true}', "n"),
+        ('{"model":"m","messages":[],"max_tokens":1.5}', "max_tokens"),
+        ('{"model":"m","messages":[],"max_completion_tokens":{}}', "max_completion_tokens"),
+    ],
+)
+def test_a_field_the_gateway_must_understand_is_named_when_it_cannot(body: str, param: str) -> None:
+    assert refused(body.encode()).param == param
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
+        {"role": "assistant", "content": ""},
+        {"role": "user", "content": [{"type": "text", "text": "a"}]},
+        {"role": "developer", "content": "a", "name": "b"},
+        {"role": "tool", "tool_call_id": "1", "content": [{"type": "text", "text": "a"}]},
+    ],
+)
+def test_messages_are_for_the_engine_to_judge(message: dict[str, object]) -> None:
+    body = json.dumps({"model": "m", "messages": [message]}).encode()
+    assert json.loads(forwarded(body))["messages"] == [message]
+
+
+@pytest.mark.parametrize(
+    ("members", "requested", "answers"),
+    [
+        ("", None, 1),
+        (',"max_tokens":7,"n":null', 7, 1),
+        (',"max_tokens":7,"max_completion_tokens":9,"n":2', 9, 2),
+        (',"max_tokens":7,"max_completion_tokens":null', 7, 1),
+        (',"max_tokens":7.0,"n":"3"', 7, 3),
+        (',"max_tokens":123456789012345678901234567890', 123456789012345678901234567890, 1),
+    ],
+)
+def test_bounds_are_read_as_an_engine_would(
+    members: str, requested: int | None, answers: int
+) -> None:
+    body = f'{{"model":"m","messages":[{{"role":"user"}},{{"role":"user"}}]{members}}}'.encode()
+    facts = parse_chat(body).facts
+    assert (facts.output_tokens_requested, facts.answers) == (requested, answers)
+    assert facts.prompt_tokens_max == len(body) + 32

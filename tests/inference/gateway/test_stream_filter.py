@@ -1,0 +1,218 @@
+"""Frames in, frames out: what a client may see, and what they said about usage."""
+
+import itertools
+import json
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inference.contract.events import Usage
+from inference.gateway.streaming import (
+    MAX_FRAME_BYTES,
+    BadFrame,
+    StreamFilter,
+    has_content,
+    without_usage,
+)
+
+USAGE = '{"prompt_tokens":10,"total_tokens":15,"completion_tokens":5}'
+ROLE = b'data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n'
+HELLO = b'data: {"choices":[{"index":0,"delta":{"content":"hello"}}]}\n\n'
+STOP = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
+CLOSING = b'data: {"choices":[],"usage":%b}\n\n' % USAGE.encode()
+DONE = b"data: [DONE]\n\n"
+
+
+def filtered(
+    parts: Iterable[bytes], *, shows_usage: bool = False, shows_frame_usage: bool = False
+) -> tuple[bytes, StreamFilter]:
+    stream = StreamFilter(shows_usage=shows_usage, shows_frame_usage=shows_frame_usage)
+    return b"".join([stream.feed(part) for part in parts] + [stream.end()]), stream
+
+
+def with_usage(text: str, usage: str = USAGE) -> bytes:
+    return (
+        f'data: {{"id":"1","choices":[{{"index":0,"delta":{{"content":"{text}"}}}}],'
+        f'"usage":{usage}}}\n\n'
+    ).encode()
+
+
+def without(text: str) -> bytes:
+    return (
+        f'data: {{"id":"1","choices":[{{"index":0,"delta":{{"content":"{text}"}}}}]}}\n\n'.encode()
+    )
+
+
+def test_frames_pass_as_they_came_and_the_mark_is_kept_back() -> None:
+    passed, stream = filtered([ROLE + HELLO, STOP + DONE + b"data: late\n\n"])
+    assert passed == ROLE + HELLO + STOP
+    assert stream.is_done
+
+
+def test_closing_usage_is_seen_and_hidden_or_shown_as_asked() -> None:
+    hidden, stream = filtered([HELLO, CLOSING, DONE])
+    assert (hidden, stream.usage()) == (HELLO, Usage(10, 5))
+    shown, stream = filtered([HELLO, CLOSING, DONE], shows_usage=True)
+    assert (shown, stream.usage()) == (HELLO + CLOSING, Usage(10, 5))
+
+
+@pytest.mark.parametrize("shows_usage", [True, False])
+def test_usage_in_every_frame_is_cut_out_and_nothing_else_is(shows_usage: bool) -> None:
+    first = with_usage("a", '{"prompt_tokens":10,"completion_tokens":1}')
+    passed, stream = filtered([first + with_usage("b")], shows_usage=shows_usage)
+    assert passed == without("a") + without("b")
+    assert stream.usage() == Usage(10, 5)
+
+
+def test_usage_in_every_frame_stays_for_those_who_asked_for_it() -> None:
+    passed, _ = filtered([with_usage("a")], shows_usage=True, shows_frame_usage=True)
+    assert passed == with_usage("a")
+
+
+def test_a_null_usage_is_cut_unless_usage_was_asked_for() -> None:
+    assert filtered([with_usage("a", "null")])[0] == without("a")
+    assert filtered([with_usage("a", "null")], shows_usage=True)[0] == with_usage("a", "null")
+    assert filtered([with_usage("a", "null")])[1].usage() is None
+
+
+@pytest.mark.parametrize(
+    ("payload", "rest"),
+    [
+        (b'{"usage":{"a":1},"choices":[]}', b'{"choices":[]}'),
+        (b'{"choices":[], "usage": {"a":1}}', b'{"choices":[]}'),
+        (b'{"a":"\\"usage\\":{\\"a\\":1}","usage":{"a":1}}', b'{"a":"\\"usage\\":{\\"a\\":1}"}'),
+        (b'{"a":{"usage":{"a":1}},"usage":{"a":1}}', b'{"a":{"usage":{"a":1}}}'),
+        (b'{"usage":{"a":1},"a":{"usage":{"a":1}}}', b'{"a":{"usage":{"a":1}}}'),
+        (b'{"usage":{"a":1}}', b"{}"),
+    ],
+)
+def test_only_the_frames_own_usage_member_is_cut(payload: bytes, rest: bytes) -> None:
+    assert without_usage(payload, b'{"a":1}') == rest
+    json.loads(rest)
+
+
+def test_usage_inside_a_choice_or_a_text_is_not_the_frames() -> None:
+    nested = b'data: {"choices":[{"delta":{"content":"x"},"usage":{"prompt_tokens":1}}]}\n\n'
+    quoted = b'data: {"choices":[{"delta":{"content":"\\"usage\\":{\\"prompt_tokens\\":1}"}}]}\n\n'
+    passed, stream = filtered([nested, quoted])
+    assert passed == nested + quoted
+    assert stream.usage() is None
+
+
+def test_parts_of_usage_in_several_frames_are_put_together() -> None:
+    prompt = b'data: {"choices":[],"usage":{"prompt_tokens":10}}\n\n'
+    counted = b'data: {"choices":[],"usage":{"completion_tokens":%d}}\n\n'
+    _, stream = filtered([HELLO, prompt, counted % 3, counted % 5])
+    assert stream.usage() == Usage(10, 5)
+    unsaid = b'data: {"choices":[],"usage":{"prompt_tokens":null,"completion_tokens":7}}\n\n'
+    _, stream = filtered([HELLO, CLOSING, unsaid])
+    assert stream.usage() == Usage(10, 7)
+
+
+def test_zero_is_a_usage_and_none_is_none() -> None:
+    zero = b'data: {"choices":[],"usage":{"prompt_tokens":0,"completion_tokens":0}}\n\n'
+    assert filtered([HELLO, zero])[1].usage() == Usage(0, 0)
+    assert filtered([HELLO])[1].usage() is None
+    odd = b'data: {"choices":[],"usage":[1]}\n\n'
+    assert filtered([HELLO, odd])[1].usage() is None
+
+
+@given(cuts=st.lists(st.integers(0, 400), max_size=12), ending=st.sampled_from(["\n", "\r\n"]))
+def test_where_reads_end_makes_no_difference(cuts: list[int], ending: str) -> None:
+    whole = ROLE + with_usage("a") + b": ping\n\n" + HELLO + STOP + CLOSING + DONE
+    sent = whole.replace(b"\n", ending.encode())
+    bounds = sorted({min(cut, len(sent)) for cut in cuts} | {0, len(sent)})
+    parts = [sent[start:end] for start, end in itertools.pairwise(bounds)]
+    passed, stream = filtered(parts)
+    assert passed == ROLE + without("a") + b": ping\n" + HELLO + STOP
+    assert stream.usage() == Usage(10, 5)
+    assert stream.is_done
+
+
+@pytest.mark.parametrize(
+    "noise", [b": wait\n\n", b":\n\n", b"\n\n\n", b"event: ping\n\n", b"id: 7\n\n"]
+)
+def test_comments_and_empty_events_never_become_events(noise: bytes) -> None:
+    before, _ = filtered([noise * 3, HELLO])
+    assert before == HELLO
+    after, _ = filtered([HELLO, noise, STOP])
+    assert after.startswith(HELLO)
+    assert after.endswith(STOP)
+    between = after[len(HELLO) : -len(STOP)]
+    assert between in (b"", noise[:-1])
+    assert b"\n\n" not in between
+
+
+def test_an_event_of_several_lines_keeps_its_fields() -> None:
+    split = b'event: message\ndata: {"choices":\ndata: [{"delta":{"content":"x"}}]}\n\n'
+    joined = b'event: message\ndata: {"choices": [{"delta":{"content":"x"}}]}\n\n'
+    assert filtered([split])[0] == joined
+    assert filtered([b'data:{"choices":[1]}\n\n'])[0] == b'data: {"choices":[1]}\n\n'
+
+
+@pytest.mark.parametrize(
+    ("frame", "error"),
+    [
+        (b'data: {"error":{"code":502}}\n\n', b'{"code":502}'),
+        (b'event: error\ndata: {"error": "no"}\n\n', b'"no"'),
+    ],
+)
+def test_an_error_frame_ends_the_stream_and_is_not_passed(frame: bytes, error: bytes) -> None:
+    passed, stream = filtered([HELLO, HELLO + frame + HELLO + DONE])
+    assert passed == HELLO + HELLO
+    assert (stream.error, stream.is_done) == (error, False)
+
+
+def test_a_null_error_is_none_and_the_word_in_a_text_neither() -> None:
+    null = b'data: {"choices":[{"delta":{"content":"x"}}],"error":null}\n\n'
+    logprob = b'data: {"choices":[{"delta":{"content":"x"},"logprobs":{"token":"error"}}]}\n\n'
+    passed, stream = filtered([null, logprob])
+    assert (passed, stream.error) == (null + logprob, None)
+
+
+@pytest.mark.parametrize(
+    ("choices", "is_content"),
+    [
+        ("", False),
+        ("null", False),
+        ("[]", False),
+        ('[{"delta":{"role":"assistant"}}]', False),
+        ('[{"delta":{"role":"assistant","content":"","tool_calls":[],"refusal":null}}]', False),
+        ('[{"delta":{"content":"a"}}]', True),
+        ('[{"delta":{"content":" "}}]', True),
+        ('[{"delta":{"reasoning":"a"}}]', True),
+        ('[{"delta":{"reasoning_content":"a"}}]', True),
+        ('[{"delta":{"refusal":"a"}}]', True),
+        ('[{"delta":{"tool_calls":[{"index":0}]}}]', True),
+        ('[{"delta":{"x_unknown":{"a":1}}}]', True),
+        ('[{"delta":{},"finish_reason":"stop"}]', True),
+        ('[{"delta":{}},{"delta":{"content":"b"}}]', True),
+        ('[{"text":"legacy"}]', True),
+    ],
+)
+def test_content_is_any_part_of_a_delta_but_its_role(choices: str, is_content: bool) -> None:
+    assert has_content(choices.encode()) is is_content
+
+
+def test_what_is_no_frame_is_refused() -> None:
+    stream = StreamFilter(shows_usage=False, shows_frame_usage=False)
+    with pytest.raises(BadFrame):
+        stream.feed(b"data: <html>\n\n")
+    stream = StreamFilter(shows_usage=False, shows_frame_usage=False)
+    with pytest.raises(BadFrame):
+        stream.feed(b"data: " + b"x" * MAX_FRAME_BYTES)
+
+
+@pytest.mark.parametrize(("last", "has_finished"), [(STOP, True), (HELLO, False), (CLOSING, False)])
+def test_a_stream_without_a_mark_has_finished_if_it_gave_a_reason(
+    last: bytes, has_finished: bool
+) -> None:
+    assert filtered([HELLO, last])[1].has_finished() is has_finished
+    assert filtered([HELLO, STOP, CLOSING])[1].has_finished()
+
+
+def test_the_last_event_counts_without_its_blank_line() -> None:
+    passed, stream = filtered([HELLO, b"data: [DONE]"])
+    assert (passed, stream.is_done) == (HELLO, True)
