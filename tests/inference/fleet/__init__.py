@@ -1,0 +1,1 @@
+"""The directory of workers and the lease that says who writes it."""

@@ -1,0 +1,142 @@
+"""A gateway's view of the workers, through changes of configuration and directory."""
+
+from dataclasses import replace
+
+import pytest
+from structlog.testing import capture_logs
+
+from inference.contract.fleet import Directory, WorkerEntry
+from inference.contract.kinds import Endpoint, PoolPower, Provisioner, WorkerState
+from inference.contract.sealing import encrypt, worker_key
+from inference.contract.snapshot import PoolRecord
+from inference.fleet.registry import FleetRegistry
+from inference.workers.connections import Connections
+from tests.inference.gateway.rig import CREDENTIAL, DATA_KEY, configuration, pool_record
+
+FIRST, SECOND = "http://127.0.0.1:8001/v1", "http://127.0.0.1:8002/v1"
+
+
+@pytest.fixture
+def fleet() -> FleetRegistry:
+    connections = Connections(is_forbidden=lambda _ip, _port: False)
+    return FleetRegistry(origin_of=connections.origin_of, data_key=DATA_KEY)
+
+
+def apply(fleet: FleetRegistry, *pools: PoolRecord) -> None:
+    fleet.apply_snapshot(configuration(*pools))
+
+
+def direct(fleet: FleetRegistry, *entries: WorkerEntry, generation: int = 1) -> None:
+    fleet.apply_directory(Directory(1, generation, 0.0, entries))
+
+
+def entry(
+    base_url: str = FIRST, state: WorkerState = WorkerState.READY, worker_id: str = "pool_a-0"
+) -> WorkerEntry:
+    return WorkerEntry(worker_id, "pool_a", base_url, state, 0.0)
+
+
+def ready(fleet: FleetRegistry) -> dict[str, str]:
+    return {worker.id: worker.address.base_url for worker in fleet.ready("pool_a")}
+
+
+def test_a_static_pool_serves_at_once_and_without_a_directory(fleet: FleetRegistry) -> None:
+    apply(fleet, pool_record("a", FIRST, SECOND))
+    assert ready(fleet) == {"pool_a-0": FIRST, "pool_a-1": SECOND}
+    assert fleet.directory_generation is None
+    (worker, _) = fleet.ready("pool_a")
+    assert worker.address.authorization == f"Bearer {CREDENTIAL}".encode()
+    assert worker.address.paths[Endpoint.CHAT] == b"/v1/chat/completions"
+
+
+def test_the_directory_has_the_last_word_on_a_static_workers_state(fleet: FleetRegistry) -> None:
+    apply(fleet, pool_record("a", FIRST, SECOND))
+    direct(fleet, entry(state=WorkerState.BACKING_OFF), generation=4)
+    assert ready(fleet) == {"pool_a-1": SECOND}
+    assert fleet.directory_generation == 4
+    direct(fleet, entry())
+    assert ready(fleet) == {"pool_a-0": FIRST, "pool_a-1": SECOND}
+
+
+def test_a_directory_that_speaks_of_another_address_is_out_of_date(fleet: FleetRegistry) -> None:
+    direct(fleet, entry(SECOND, WorkerState.FAILED))
+    apply(fleet, pool_record("a", FIRST))
+    assert ready(fleet) == {"pool_a-0": FIRST}
+
+
+def test_a_static_worker_whose_address_was_removed_is_gone_whatever_the_directory_says(
+    fleet: FleetRegistry,
+) -> None:
+    direct(fleet, entry(), entry(SECOND, worker_id="pool_a-1"))
+    apply(fleet, pool_record("a", FIRST))
+    assert ready(fleet) == {"pool_a-0": FIRST}
+
+
+@pytest.mark.parametrize(
+    "state", [state for state in WorkerState if state is not WorkerState.READY]
+)
+def test_started_workers_are_sent_to_only_while_they_are_ready(
+    fleet: FleetRegistry, state: WorkerState
+) -> None:
+    apply(fleet, pool_record("a", provisioner=Provisioner.PROCESS, credential=None))
+    assert ready(fleet) == {}
+    derived = replace(entry(), uses_derived_key=True)
+    direct(fleet, derived)
+    (worker,) = fleet.ready("pool_a")
+    key = worker_key(DATA_KEY, "pool_a-0")
+    assert worker.address.authorization == f"Bearer {key}".encode()
+    direct(fleet, replace(derived, state=state))
+    assert ready(fleet) == {}
+
+
+def test_a_stopped_pool_and_one_that_is_gone_have_no_workers(fleet: FleetRegistry) -> None:
+    apply(fleet, pool_record("a", FIRST, power=PoolPower.STOPPED))
+    assert ready(fleet) == {}
+    direct(fleet, entry())
+    apply(fleet, pool_record("b", FIRST))
+    assert ready(fleet) == {}
+
+
+def test_a_count_goes_with_the_worker_and_not_with_its_address(fleet: FleetRegistry) -> None:
+    apply(fleet, pool_record("a", FIRST))
+    lease = fleet.ready("pool_a")[0].lease()
+    apply(fleet, pool_record("a", SECOND))
+    assert ready(fleet) == {"pool_a-0": SECOND}
+    assert fleet.inflight() == {"pool_a-0": 1}
+    lease.release()
+    lease.release()
+    assert fleet.inflight() == {"pool_a-0": 0}
+
+
+def test_a_worker_that_left_is_counted_until_its_requests_have_ended(fleet: FleetRegistry) -> None:
+    apply(fleet, pool_record("a", FIRST, SECOND))
+    leases = [worker.lease() for worker in fleet.ready("pool_a")]
+    apply(fleet, pool_record("a", FIRST))
+    assert fleet.inflight() == {"pool_a-0": 1, "pool_a-1": 1}
+    apply(fleet, pool_record("a", FIRST, SECOND))
+    again = fleet.ready("pool_a")[1].lease()
+    assert fleet.inflight() == {"pool_a-0": 1, "pool_a-1": 2}
+    for lease in (*leases, again):
+        lease.release()
+    apply(fleet, pool_record("b", FIRST))
+    assert fleet.inflight() == {"pool_b-0": 0}
+
+
+@pytest.mark.parametrize(
+    "sealed", ["", "bm9uc2Vuc2U=", encrypt(bytes(32), "x"), encrypt(DATA_KEY, "a\r\nb: c")]
+)
+def test_workers_whose_credential_cannot_be_used_are_not_sent_to(
+    fleet: FleetRegistry, sealed: str
+) -> None:
+    with capture_logs() as logs:
+        apply(fleet, pool_record("a", FIRST, credential=sealed), pool_record("b", SECOND))
+    assert ready(fleet) == {}
+    assert len(fleet.ready("pool_b")) == 1
+    assert logs == [
+        {"event": "pool credential unusable", "log_level": "error", "pool_id": "pool_a"}
+    ]
+
+
+def test_an_address_is_shown_without_its_credential(fleet: FleetRegistry) -> None:
+    apply(fleet, pool_record("a", FIRST))
+    assert CREDENTIAL not in repr(fleet.ready("pool_a")[0].address)

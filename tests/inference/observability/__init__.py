@@ -1,0 +1,1 @@
+"""Logs and metrics, as whoever reads them sees them."""

@@ -1,0 +1,1 @@
+"""The pool supervisor on real processes, sockets and stores."""

@@ -1,0 +1,76 @@
+"""A supervisor on a real store, with workers and a clock that the test moves."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from redis.asyncio import Redis
+
+from inference.contract.fleet import Directory
+from inference.contract.kinds import (
+    Provisioner,
+    Task,
+    WorkerState,
+)
+from inference.contract.snapshot import ConfigSnapshot, ModelRecord, PoolRecord
+from inference.fleet.directory import DirectoryWriter, read_directory
+from inference.fleet.lease import LeaderLease
+from inference.pools.provisioners.fake import FakeProvisioner
+from inference.pools.supervisor import Supervisor, read_vitals
+from inference.snapshots.holder import SnapshotHolder
+from tests.inference.clocks import HandClock
+from tests.inference.pools.engines import DATA_KEY, POOL
+
+FAKE = replace(POOL, provisioner=Provisioner.FAKE, replicas=2)
+READY_AFTER_S = 10.0
+
+
+def snapshot_of(*pools: PoolRecord, version: int = 1) -> ConfigSnapshot:
+    models = {"mdl_a": ModelRecord("mdl_a", "org_a", "smol", Task.GENERATE)}
+    by_id = {pool.id: pool for pool in pools}
+    return ConfigSnapshot("L1", version, {}, models, {}, by_id, {}, {})
+
+
+@dataclass
+class Rig:
+    """A supervisor with everything around it. `look` makes it look once."""
+
+    client: Redis
+    path: Path
+    owner: str = "a"
+    clock: HandClock = field(default_factory=HandClock)
+    kind: type[FakeProvisioner] = FakeProvisioner
+
+    def __post_init__(self) -> None:
+        self.holder = SnapshotHolder(DATA_KEY)
+        self.fake = self.kind(clock=self.clock, ready_after_s=READY_AFTER_S)
+        self.lease = LeaderLease(self.client, owner=self.owner, clock=self.clock)
+        self.supervisor = Supervisor(
+            holder=self.holder,
+            lease=self.lease,
+            writer=DirectoryWriter(self.client, data_key=DATA_KEY, path=self.path),
+            provisioners={Provisioner.FAKE: self.fake},
+            read_vitals=lambda: read_vitals(self.client),
+            clock=self.clock,
+        )
+
+    def want(self, *pools: PoolRecord) -> None:
+        version = self.holder.current.version + 1 if self.holder.current else 1
+        self.holder.current = snapshot_of(*pools, version=version)
+
+    async def look(self, after_s: float = 0) -> None:
+        self.clock.move(after_s)
+        await self.lease.step()
+        await self.supervisor.tick()
+
+    async def directory(self) -> Directory:
+        directory = await read_directory(self.client, data_key=DATA_KEY)
+        assert directory is not None
+        return directory
+
+    async def states(self) -> dict[str, WorkerState]:
+        return {entry.id: entry.state for entry in (await self.directory()).workers}
+
+
+def all_in(state: WorkerState, ordinals: Iterable[int] = (0, 1)) -> dict[str, WorkerState]:
+    return {f"pool_a-{ordinal}": state for ordinal in ordinals}

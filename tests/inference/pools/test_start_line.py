@@ -1,0 +1,72 @@
+"""What a host must have before an engine of it can be started."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from inference.contract.kinds import Task
+from inference.pools.start_line import VllmStartLine
+from tests.inference.pools.engines import POOL, settings_for
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    folder = tmp_path / "models"
+    (folder / "smollm2-135m-instruct").mkdir(parents=True)
+    (folder / "smollm2-135m-instruct" / "config.json").touch()
+    return folder
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Path:
+    path = tmp_path / "python"
+    path.touch()
+    return path
+
+
+def line_for(tmp_path: Path, **fields: object) -> VllmStartLine:
+    return VllmStartLine(settings_for(tmp_path, **fields))
+
+
+def test_with_engine_and_weights_there_is_nothing_to_refuse(
+    tmp_path: Path, models: Path, python: Path
+) -> None:
+    line = line_for(tmp_path, engine_python=python, models_folder=models)
+    assert line.refusal(POOL) is None
+    command = line.command(POOL, Task.GENERATE, 8501)
+    assert command[:3] == (str(python), "-m", "vllm.entrypoints.openai.api_server")
+    assert command[4] == str(models / "smollm2-135m-instruct")
+
+
+def test_what_is_missing_is_named(tmp_path: Path, models: Path, python: Path) -> None:
+    def refusal(**fields: object) -> str | None:
+        return line_for(tmp_path, **fields).refusal(POOL)
+
+    assert refusal() == "HEADWORKS_ENGINE_PYTHON is not set on this host"
+    assert refusal(engine_python=tmp_path / "none") == (
+        "the engine's environment is missing: HEADWORKS_ENGINE_PYTHON names no file"
+    )
+    assert refusal(engine_python=python) == "HEADWORKS_MODELS is not set on this host"
+    assert refusal(engine_python=python, models_folder=tmp_path / "none") == (
+        "no model smollm2-135m-instruct in the models folder of this host"
+    )
+
+
+def test_a_pool_with_a_problem_is_not_started_whoever_let_it_through(
+    tmp_path: Path, models: Path, python: Path
+) -> None:
+    line = line_for(tmp_path, engine_python=python, models_folder=models)
+    evil = replace(POOL, engine_arguments={"middleware": "evil"})
+    assert line.refusal(evil) == (
+        "engine_arguments.middleware: This argument is not on the list of what may be set here."
+    )
+    assert line.digest(evil, Task.GENERATE) == "unsound-0"
+    assert len(line.digest(POOL, Task.GENERATE)) == 64
+
+
+def test_remote_code_needs_the_hosts_setting(tmp_path: Path, models: Path, python: Path) -> None:
+    pool = replace(POOL, engine_arguments={"trust_remote_code": True})
+    host = {"engine_python": python, "models_folder": models}
+    assert line_for(tmp_path, **host).refusal(pool) is not None
+    assert line_for(tmp_path, **host, allow_remote_code=True).refusal(pool) is None
