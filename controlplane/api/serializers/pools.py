@@ -1,0 +1,48 @@
+"""The shape of a pool. The credential goes in and never comes out."""
+
+from rest_framework import serializers
+
+from controlplane.api.serializers.strict import NameOrIdField, OwnedSerializer
+from controlplane.models.kinds import backends, powers, provisioners
+
+
+class PoolSerializer(OwnedSerializer):
+    name = serializers.CharField(max_length=64)
+    model = NameOrIdField(help_text="Name or id; a new name is listed in the catalogue.")
+    model_id = serializers.CharField(read_only=True)
+    provisioner = serializers.ChoiceField(choices=provisioners())
+    backend = serializers.ChoiceField(choices=backends(), required=False)
+    served_model_name = serializers.CharField(
+        max_length=255, required=False, help_text="What the workers call the model."
+    )
+    power = serializers.ChoiceField(choices=powers(), required=False)
+    replicas = serializers.IntegerField(min_value=0, required=False)
+    addresses = serializers.ListField(
+        child=serializers.CharField(max_length=2_048),
+        required=False,
+        max_length=1_000,
+        help_text="Base URLs of a static pool, one worker each, usually ending in /v1.",
+    )
+    credential = serializers.CharField(
+        write_only=True,
+        required=False,
+        allow_null=True,
+        max_length=4_096,
+        trim_whitespace=False,
+        help_text="Sent to the workers as a bearer token; left out, it stays; null takes it away.",
+    )
+    has_credential = serializers.BooleanField(read_only=True)
+    credential_last4 = serializers.CharField(read_only=True)
+    model_source = serializers.CharField(max_length=512, required=False, allow_null=True)
+    engine_arguments = serializers.DictField(
+        child=serializers.JSONField(), required=False, help_text="Allow-listed engine arguments."
+    )
+    port_base = serializers.IntegerField(
+        min_value=1, max_value=65_535, required=False, allow_null=True
+    )
+    restart_generation = serializers.IntegerField(
+        min_value=0, required=False, help_text="Make it greater to restart the workers."
+    )
+    max_concurrency = serializers.IntegerField(min_value=1, required=False, allow_null=True)
+    start_timeout_s = serializers.IntegerField(min_value=1, required=False)
+    drain_timeout_s = serializers.IntegerField(min_value=0, required=False)

@@ -1,0 +1,84 @@
+"""The shapes of a request of the ledger and of its charges. All of it is read-only."""
+
+from rest_framework import serializers
+
+from controlplane.api.serializers.strict import NanoUsdField
+from controlplane.models import Charge, Request
+from inference.contract.kinds import ChargeKind, Endpoint, Outcome
+
+
+def _tokens(help_text: str) -> serializers.IntegerField:
+    return serializers.IntegerField(allow_null=True, help_text=help_text)
+
+
+class RequestSerializer(serializers.Serializer[Request]):
+    id = serializers.CharField(source="event_id", help_text="Ours, as the gateway answered it.")
+    at = serializers.DateTimeField(help_text="When it ended.")
+    received_at = serializers.DateTimeField(help_text="When it came in at the gateway.")
+    recorded_at = serializers.DateTimeField(help_text="When the ledger got it.")
+    organisation_id = serializers.CharField()
+    team_id = serializers.CharField()
+    project_id = serializers.CharField()
+    key_id = serializers.CharField()
+    endpoint = serializers.ChoiceField(choices=[one.value for one in Endpoint])
+    requested_model = serializers.CharField(help_text="What the caller wrote in `model`.")
+    is_stream = serializers.BooleanField()
+    route_id = serializers.CharField(allow_null=True)
+    route_name = serializers.CharField(allow_null=True)
+    pool_id = serializers.CharField(allow_null=True, help_text="Of the last attempt.")
+    pool_name = serializers.CharField(allow_null=True)
+    model_id = serializers.CharField(allow_null=True)
+    model_name = serializers.CharField(allow_null=True)
+    worker_id = serializers.CharField(allow_null=True)
+    outcome = serializers.ChoiceField(choices=[one.value for one in Outcome])
+    http_status = serializers.IntegerField()
+    error_code = serializers.CharField(allow_null=True)
+    total_ms = serializers.FloatField()
+    queued_ms = serializers.FloatField(allow_null=True)
+    first_token_ms = serializers.FloatField(allow_null=True, help_text="From its arrival.")
+    attempts = serializers.IntegerField()
+    prompt_tokens = _tokens("Sum of the attempts; null is unknown.")
+    completion_tokens = _tokens("Sum of the attempts; null is unknown.")
+    cached_tokens = _tokens("Part of the prompt's.")
+    reasoning_tokens = _tokens("Part of the completion's.")
+    cost_nanousd = NanoUsdField(allow_null=True, help_text="Booked; null is without a price.")
+    cost_max_nanousd = NanoUsdField(allow_null=True, help_text="The most it can have been.")
+    client_request_id = serializers.CharField(allow_null=True)
+
+
+class ChargeSerializer(serializers.Serializer[Charge]):
+    attempt = serializers.IntegerField()
+    target_id = serializers.CharField()
+    pool_id = serializers.CharField()
+    pool_name = serializers.CharField(allow_null=True)
+    model_id = serializers.CharField()
+    model_name = serializers.CharField(allow_null=True)
+    worker_id = serializers.CharField()
+    kind = serializers.ChoiceField(
+        choices=[one.value for one in ChargeKind],
+        help_text="final: the engine's own usage; cut: the last seen; estimated: bounds alone.",
+    )
+    started_at = serializers.DateTimeField()
+    duration_ms = serializers.FloatField()
+    first_token_ms = serializers.FloatField(allow_null=True, help_text="From the attempt's start.")
+    http_status = serializers.IntegerField(allow_null=True)
+    error_code = serializers.CharField(allow_null=True)
+    prompt_tokens = _tokens("Null is unknown.")
+    completion_tokens = _tokens("Null is unknown.")
+    cached_tokens = _tokens("Part of the prompt's.")
+    reasoning_tokens = _tokens("Part of the completion's.")
+    price_id = serializers.CharField(allow_null=True)
+    input_nanousd_per_mtok = NanoUsdField(allow_null=True)
+    output_nanousd_per_mtok = NanoUsdField(allow_null=True)
+    cached_input_nanousd_per_mtok = NanoUsdField(allow_null=True)
+    cost_nanousd = NanoUsdField(allow_null=True)
+    cost_max_nanousd = NanoUsdField(allow_null=True)
+
+
+class RequestDetailSerializer(RequestSerializer):
+    gateway = serializers.CharField()
+    lineage = serializers.CharField(help_text="Of the configuration it was served by.")
+    version = serializers.IntegerField(help_text="Of the configuration it was served by.")
+    output_tokens_max = serializers.IntegerField(allow_null=True)
+    decision = serializers.DictField(allow_null=True, help_text="Why it went where it went.")
+    charges = ChargeSerializer(many=True)

@@ -1,0 +1,82 @@
+"""The shapes of a question about usage and of its answer."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.utils import timezone
+from rest_framework import serializers
+
+from controlplane.api.serializers.strict import NanoUsdField
+from controlplane.selectors.usage import GROUPS, Bucket, UsageQuery
+
+_EARLIEST = datetime(1970, 1, 2, tzinfo=UTC)
+_LATEST = datetime(2500, 1, 1, tzinfo=UTC)
+_MOST_GROUPS = 100
+
+
+class UsageQuerySerializer(serializers.Serializer[UsageQuery]):
+    """The last 24 hours by hour unless told otherwise."""
+
+    bucket = serializers.ChoiceField(choices=[one.value for one in Bucket], default="hour")
+    group_by = serializers.ChoiceField(
+        choices=GROUPS, required=False, help_text="Team and key by day alone, in UTC."
+    )
+    top = serializers.IntegerField(
+        min_value=1,
+        max_value=_MOST_GROUPS,
+        default=20,
+        help_text="Groups with most requests; the others are summed as one with a null value.",
+    )
+
+    def get_fields(self) -> dict[str, Any]:
+        time = {"required": False, "help_text": "Half-open: `from` is in, `to` is out."}
+        return {
+            "from": serializers.DateTimeField(**time),
+            "to": serializers.DateTimeField(**time),
+            **super().get_fields(),
+        }
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        for name in ("from", "to"):
+            if name in attrs and not _EARLIEST <= attrs[name] <= _LATEST:
+                raise serializers.ValidationError({name: ["This is out of range."]})
+        return attrs
+
+    def question(self) -> UsageQuery:
+        """The validated question, its defaults filled in."""
+        values = self.validated_data
+        until = values.get("to") or timezone.now()
+        return UsageQuery(
+            since=values.get("from") or until - timedelta(days=1),
+            until=until,
+            bucket=Bucket(values["bucket"]),
+            group_by=values.get("group_by"),
+            top=values["top"],
+        )
+
+
+class UsageRowSerializer(serializers.Serializer[Any]):
+    at = serializers.DateTimeField(help_text="When the bucket begins.")
+    value = serializers.CharField(allow_null=True, help_text="Id of the group; null is the others.")
+    label = serializers.CharField(help_text="Its name when last seen.")
+    requests = serializers.IntegerField(help_text="Each counted once, at its last attempt.")
+    errors = serializers.IntegerField()
+    attempts = serializers.IntegerField()
+    prompt_tokens = serializers.IntegerField()
+    completion_tokens = serializers.IntegerField()
+    cached_tokens = serializers.IntegerField()
+    cost_nanousd = NanoUsdField(help_text="Sum of what has a price.")
+    unknown_usage = serializers.IntegerField(help_text="Attempts whose tokens nobody knows.")
+    unknown_cost = serializers.IntegerField(help_text="Requests without a price.")
+
+
+class UsageSerializer(serializers.Serializer[Any]):
+    organisation_id = serializers.CharField()
+    bucket = serializers.CharField()
+    group_by = serializers.CharField(allow_null=True)
+    time_zone = serializers.CharField(help_text="Whose hours and days the buckets are.")
+    results = UsageRowSerializer(many=True, help_text="Buckets without usage are absent.")
+
+    def get_fields(self) -> dict[str, Any]:
+        times = {"from": serializers.DateTimeField(), "to": serializers.DateTimeField()}
+        return {**times, **super().get_fields()}

@@ -1,0 +1,180 @@
+"""What the views of the API share: who is calling, for which organisation, at which version."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, TypeVar
+
+from django.db.models import Model, Q, QuerySet
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.serializers import BaseSerializer
+from rest_framework.viewsets import GenericViewSet
+
+from controlplane.errors import Invalid, NotAllowed
+from controlplane.identifiers import ULID_PATTERN
+from controlplane.middleware import request_id_of
+from controlplane.models import Organisation, ServiceAccount, User
+from controlplane.selectors.access import (
+    NO_ACCESS,
+    Access,
+    get_access_of_service_account,
+    get_access_of_user,
+)
+from controlplane.selectors.organisations import list_organisations
+from controlplane.services.actors import Actor, Via, service_account_actor, user_actor
+
+REASON_HEADER = "X-Headworks-Reason"
+
+AnyRow = TypeVar("AnyRow", bound=Model)
+
+_ETAG = re.compile(r'(?:W/)?"([0-9]{1,10})"')
+
+
+class TenantView(GenericViewSet[Any]):
+    """A view that knows its caller's access before anything is asked of it."""
+
+    access: Access = NO_ACCESS
+
+    def perform_authentication(self, request: Request) -> None:
+        caller = request.user
+        if isinstance(caller, ServiceAccount):
+            self.access = get_access_of_service_account(caller)
+        elif isinstance(caller, User):
+            self.access = get_access_of_user(caller)
+
+    @property
+    def actor(self) -> Actor:
+        """The caller as services and the audit trail know it."""
+        request_id = request_id_of(self.request._request)
+        reason = self.request.headers.get(REASON_HEADER, "").strip()
+        caller = self.request.user
+        if isinstance(caller, ServiceAccount):
+            return service_account_actor(caller, request_id=request_id, reason=reason)
+        return user_actor(caller, via=Via.API, request_id=request_id, reason=reason)
+
+    def require_write(self, noun: str, organisation_id: str) -> None:
+        """Raise NotAllowed unless the caller may change this noun there."""
+        if not self.access.may_write(noun, organisation_id):
+            raise NotAllowed(f"Your roles don't allow changing {noun} here.")
+
+    def organisation(self) -> Organisation:
+        """The organisation a new object goes to: the one named, or the only one there is."""
+        known = list_organisations(self.access)
+        data = self.request.data
+        asked = data.get("organisation") if isinstance(data, Mapping) else None
+        if asked is not None:
+            return named(known, "organisation", asked)
+        few = list(known[:2])
+        if len(few) != 1:
+            raise Invalid.field("organisation", "You have several; say which, by name or id.")
+        return few[0]
+
+
+def named(rows: QuerySet[AnyRow], field: str, asked: object) -> AnyRow:
+    """The row of this id or name, or Invalid at the field."""
+    if not isinstance(asked, str):
+        raise Invalid.field(field, "Give a name or an id.")
+    row = rows.filter(pk=asked).first() or rows.filter(Q(name=asked)).first()
+    if row is None:
+        raise Invalid.field(field, "There is none of this name or id.")
+    return row
+
+
+class NounView(TenantView):
+    """List, read, make, change and remove one noun's rows; what differs is three calls."""
+
+    noun: ClassVar[str]
+    selector: ClassVar[Callable[[Access], QuerySet[Any]]]
+    lookup_value_regex = rf"[a-z]+_{ULID_PATTERN}"
+    http_method_names = ["get", "post", "patch", "delete", "head", "options"]
+
+    def get_queryset(self) -> QuerySet[Any]:
+        return type(self).selector(self.access)
+
+    def list(self, request: Request) -> Response:
+        """List those of your organisations, newest first."""
+        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
+        return self.get_paginated_response(self.get_serializer(page, many=True).data)
+
+    def retrieve(self, request: Request, pk: str) -> Response:
+        """Read one; the ETag is its version."""
+        return self.shown(self.get_object())
+
+    def shown(self, row: Any, *, code: int = status.HTTP_200_OK) -> Response:
+        """One row as the API shows it, with its ETag."""
+        serializer = self.get_serializer(row)
+        return Response(serializer.data, status=code, headers={"ETag": f'"{row.version}"'})
+
+    def fresh(self, row: Any) -> Any:
+        """The row as the selector reads it, with all that showing it takes."""
+        return self.get_queryset().get(pk=row.pk)
+
+    def expected_version(self) -> int | None:
+        """The version of If-Match, or None if the caller didn't ask for one."""
+        given = self.request.headers.get("If-Match", "").strip()
+        if given in ("", "*"):
+            return None
+        match = _ETAG.fullmatch(given)
+        if match is None:
+            raise Invalid.field("If-Match", "Give one ETag as this API sends it, or *.")
+        return int(match[1])
+
+    def validated(self, row: Any = None) -> dict[str, Any]:
+        """The body checked against the noun's shape; partial when it's about a row."""
+        serializer: BaseSerializer[Any] = self.get_serializer(
+            row, data=self.request.data, partial=row is not None
+        )
+        serializer.is_valid(raise_exception=True)
+        values: dict[str, Any] = dict(serializer.validated_data)
+        values.pop("organisation", None)
+        return values
+
+
+class Creating(NounView):
+    """Adds POST on the list."""
+
+    def create(self, request: Request) -> Response:
+        """Make one."""
+        organisation = self.organisation()
+        self.require_write(self.noun, organisation.pk)
+        row = self.make(organisation, self.validated())
+        return self.shown(self.fresh(row), code=status.HTTP_201_CREATED)
+
+    def make(self, organisation: Organisation, values: dict[str, Any]) -> Any:
+        """Call the service that makes one."""
+        raise NotImplementedError
+
+
+class Changing(NounView):
+    """Adds PATCH on one."""
+
+    def partial_update(self, request: Request, pk: str) -> Response:
+        """Change the fields that are named, and no others."""
+        row = self.get_object()
+        self.require_write(self.noun, _organisation_of(row))
+        self.change(row, self.validated(row), self.expected_version())
+        return self.shown(self.fresh(row))
+
+    def change(self, row: Any, changes: dict[str, Any], expected_version: int | None) -> None:
+        """Call the service that changes it."""
+        raise NotImplementedError
+
+
+class Removing(NounView):
+    """Adds DELETE on one."""
+
+    def destroy(self, request: Request, pk: str) -> Response:
+        """Remove one that nothing depends on; 409 names what does."""
+        row = self.get_object()
+        self.require_write(self.noun, _organisation_of(row))
+        self.remove(row, self.expected_version())
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+    def remove(self, row: Any, expected_version: int | None) -> None:
+        """Call the service that removes it."""
+        raise NotImplementedError
+
+
+def _organisation_of(row: Any) -> str:
+    return str(row.pk if isinstance(row, Organisation) else row.organisation_id)

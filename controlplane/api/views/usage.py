@@ -1,0 +1,49 @@
+"""Usage by REST: sums of an organisation's requests, by time and group."""
+
+from dataclasses import asdict
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from controlplane.api.serializers.usage import (
+    UsageQuerySerializer,
+    UsageRowSerializer,
+    UsageSerializer,
+)
+from controlplane.api.views.requests import ORGANISATION, organisation_asked
+from controlplane.api.views.tenants import TenantView
+from controlplane.selectors.usage import UsageRow, get_usage
+
+
+class UsageView(TenantView):
+    """Roll-ups alone are read, never the requests themselves."""
+
+    serializer_class = UsageRowSerializer
+    pagination_class = None
+    filter_backends = ()
+
+    @extend_schema(parameters=[ORGANISATION, UsageQuerySerializer], responses=UsageSerializer)
+    def list(self, request: Request) -> Response:
+        """Sum usage by minute, hour or day, and by route, pool, model, project, team or key."""
+        asked = UsageQuerySerializer(data=request.query_params)
+        asked.is_valid(raise_exception=True)
+        query = asked.question()
+        organisation = organisation_asked(self)
+        usage = get_usage(self.access, organisation, query)
+        answer = {
+            "from": query.since,
+            "to": query.until,
+            "organisation_id": organisation.pk,
+            "bucket": query.bucket.value,
+            "group_by": query.group_by,
+            "time_zone": usage.zone.key,
+            "results": [_flat(row) for row in usage.rows],
+        }
+        return Response(UsageSerializer(answer).data)
+
+
+def _flat(row: UsageRow) -> dict[str, Any]:
+    values = asdict(row)
+    return {**values.pop("sums"), **values}

@@ -1,0 +1,167 @@
+"""Publishing the configuration: the newest committed version into the state store.
+
+Sections go first, then one script compares lineage and version and swaps the manifest, so a slow
+publisher can't put an older version over a newer one, and a gateway never reads a manifest whose
+sections aren't there. Nothing here fails an edit: it's committed, and the sweep publishes it again.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+
+import structlog
+from django.conf import settings
+from redis import Redis
+from redis.exceptions import RedisError
+
+from controlplane.bridge.store import open_store
+from controlplane.models import ConfigRevision, ConfigSection
+from inference.contract import codec, sealing, wire
+from inference.contract.snapshot import Manifest
+
+KEPT_VERSIONS = 5
+"""Sections of these last versions stay, for gateways that are a few edits behind."""
+
+GRACE_S = 600
+"""How long a section nobody names any more can still be fetched."""
+
+_SCAN_COUNT = 1_000
+
+# Makes every named section stay, and returns the positions of those that aren't there.
+_CLAIM = """
+local missing = {}
+for position, key in ipairs(KEYS) do
+    redis.call('PERSIST', key)
+    if redis.call('EXISTS', key) == 0 then missing[#missing + 1] = position end
+end
+return missing
+"""
+
+# KEYS: manifest, lineage, seeded_at. ARGV: lineage, version, sealed manifest, now, channel.
+# Returns 1 when the manifest was swapped, 0 when it's there already, -1 when a newer one is.
+_SWAP = """
+local lineage = redis.call('HGET', KEYS[1], 'lineage')
+local version = tonumber(redis.call('HGET', KEYS[1], 'version') or '0')
+local offered = tonumber(ARGV[2])
+if lineage and (lineage > ARGV[1] or (lineage == ARGV[1] and version > offered)) then return -1 end
+local is_new = not lineage or lineage ~= ARGV[1] or version < offered
+if is_new then
+    redis.call('HSET', KEYS[1], 'lineage', ARGV[1], 'version', ARGV[2], 'sealed', ARGV[3])
+end
+if redis.call('GET', KEYS[2]) ~= ARGV[1] then
+    redis.call('SET', KEYS[2], ARGV[1])
+    redis.call('SET', KEYS[3], ARGV[4])
+else
+    redis.call('SETNX', KEYS[3], ARGV[4])
+end
+if is_new then
+    redis.call('PUBLISH', ARGV[5], ARGV[1] .. ':' .. ARGV[2])
+    return 1
+end
+return 0
+"""
+
+log = structlog.get_logger(__name__)
+
+
+class Publication(StrEnum):
+    """What came of publishing."""
+
+    PUBLISHED = "published"
+    CURRENT = "current"
+    NOTHING = "nothing"
+    REFUSED = "refused"
+    UNAVAILABLE = "unavailable"
+
+
+_RESULTS: Mapping[int, Publication] = {
+    1: Publication.PUBLISHED,
+    0: Publication.CURRENT,
+    -1: Publication.REFUSED,
+}
+
+
+def publish() -> Publication:
+    """Bring the store up to the newest committed version; repeating it changes nothing.
+
+    Never raises for the store's sake: UNAVAILABLE says that it has to be done again.
+    """
+    revision = ConfigRevision.objects.order_by("-id").first()
+    if revision is None:
+        return Publication.NOTHING
+    try:
+        with open_store() as store:
+            result = publish_revision(store, revision)
+    except (RedisError, OSError) as error:
+        log.warning(
+            "configuration not published, the sweep will repeat it",
+            version=revision.version,
+            error=type(error).__name__,
+        )
+        return Publication.UNAVAILABLE
+    if result is Publication.PUBLISHED:
+        log.info("configuration published", version=revision.version)
+    elif result is Publication.REFUSED:
+        log.error(
+            "the state store holds a newer configuration than the database",
+            version=revision.version,
+            lineage=revision.lineage,
+        )
+    return result
+
+
+def publish_revision(store: Redis, revision: ConfigRevision) -> Publication:
+    """Put one version into this store, unless it has a newer one; raises RedisError."""
+    _fill_in_sections(store, sorted(set(revision.manifest.values())))
+    manifest = Manifest(
+        lineage=revision.lineage,
+        version=revision.version,
+        sections=revision.manifest,
+        created_at=revision.created_at.timestamp(),
+    )
+    sealed = sealing.seal(settings.HEADWORKS.data_key_bytes, codec.encode_manifest(manifest))
+    swapped = store.eval(
+        _SWAP,
+        3,
+        wire.MANIFEST,
+        wire.LINEAGE,
+        wire.SEEDED_AT,
+        revision.lineage,
+        revision.version,
+        sealed,
+        f"{time.time():.3f}",
+        wire.SNAPSHOT_CHANGED,
+    )
+    return _RESULTS[int(swapped)]
+
+
+def _fill_in_sections(store: Redis, digests: Sequence[str]) -> None:
+    keys = [wire.section_key(digest) for digest in digests]
+    missing = [digests[position - 1] for position in store.eval(_CLAIM, len(keys), *keys)]
+    for digest, content in _contents_of(missing):
+        sealed = sealing.seal(settings.HEADWORKS.data_key_bytes, content)
+        store.set(wire.section_key(digest), sealed)
+
+
+def _contents_of(digests: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    rows = ConfigSection.objects.filter(pk__in=digests)
+    for row in rows.iterator(chunk_size=100):
+        yield row.digest, bytes(row.content)
+
+
+def collect_sections() -> int:
+    """Give every section that none of the last versions names a limited life; returns how many.
+
+    A version that names one again takes the limit away when it's published.
+    """
+    named = {
+        wire.section_key(digest)
+        for manifest in ConfigRevision.objects.order_by("-id").values_list("manifest", flat=True)[
+            :KEPT_VERSIONS
+        ]
+        for digest in manifest.values()
+    }
+    with open_store() as store:
+        found = store.scan_iter(match=wire.section_key("*"), count=_SCAN_COUNT)
+        stale = [key for key in found if key.decode() not in named]
+        return sum(int(store.expire(key, GRACE_S, nx=True)) for key in stale)

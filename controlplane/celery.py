@@ -1,0 +1,23 @@
+"""The jobs application: its tasks and its clock, both in code.
+
+Tasks are safe to repeat and carry ids, never values; nothing waits in the broker for later.
+"""
+
+import os
+
+from celery import Celery
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
+
+app = Celery("headworks")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.conf.imports = ("controlplane.tasks.configuration", "controlplane.tasks.heartbeat")
+app.conf.beat_schedule = {
+    "republish": {"task": "configuration.republish", "schedule": 5.0, "options": {"expires": 5}},
+    "collect-sections": {
+        "task": "configuration.collect_sections",
+        "schedule": 600.0,
+        "options": {"expires": 600},
+    },
+    "heartbeat": {"task": "jobs.heartbeat", "schedule": 10.0, "options": {"expires": 10}},
+}

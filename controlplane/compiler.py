@@ -1,0 +1,211 @@
+"""Rows to snapshot: the single place where the two vocabularies meet.
+
+Nothing is decided here and no clock is read: equal rows give equal bytes.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from controlplane.models import (
+    CatalogueModel,
+    Key,
+    KeyDigest,
+    KeyRoute,
+    Organisation,
+    Pool,
+    Price,
+    Route,
+    RouteTarget,
+)
+from controlplane.models.keys import public_key_id
+from inference.contract import codec, sealing
+from inference.contract.kinds import (
+    Accounting,
+    Backend,
+    PoolPower,
+    Provisioner,
+    Scope,
+    Strategy,
+    Task,
+)
+from inference.contract.snapshot import (
+    ConfigSnapshot,
+    KeyRecord,
+    Manifest,
+    ModelRecord,
+    OrganisationRecord,
+    PoolRecord,
+    PriceRecord,
+    RouteRecord,
+    TargetRecord,
+)
+from inference.contract.snapshot import (
+    KeyDigest as DigestRecord,
+)
+from inference.contract.wire import key_section
+
+Records = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A compiled configuration: records and their bytes by section, and the bytes' digests."""
+
+    records: Mapping[str, Records]
+    contents: Mapping[str, bytes]
+    digests: Mapping[str, str]
+
+    def manifest(self, *, lineage: str, version: int, created_at: float) -> Manifest:
+        return Manifest(lineage, version, self.digests, created_at)
+
+    def snapshot(self, manifest: Manifest) -> ConfigSnapshot:
+        """The value a gateway will hold of this manifest."""
+        indexed = {name: codec.index_section(name, rows) for name, rows in self.records.items()}
+        return codec.assemble(manifest, indexed)
+
+
+def compile_configuration() -> Compiled:
+    """Compile every row as the caller's transaction sees it."""
+    records: dict[str, Records] = {
+        "organisations": _sorted(_organisations()),
+        "models": _sorted(_models()),
+        "prices": _sorted(_prices()),
+        "pools": _sorted(_pools()),
+        "routes": _sorted(_routes()),
+        **_keys_by_section(),
+    }
+    contents = {name: codec.encode_section(rows) for name, rows in records.items()}
+    digests = {name: sealing.content_digest(content) for name, content in contents.items()}
+    return Compiled(records, contents, digests)
+
+
+def _sorted(records: Iterable[Any]) -> Records:
+    return tuple(sorted(records, key=lambda record: record.id))
+
+
+def _organisations() -> Iterable[OrganisationRecord]:
+    for row in Organisation.objects.all():
+        yield OrganisationRecord(id=row.pk, name=row.name, is_enabled=row.is_enabled)
+
+
+def _models() -> Iterable[ModelRecord]:
+    for row in CatalogueModel.objects.all():
+        yield ModelRecord(
+            id=row.pk,
+            organisation_id=row.organisation_id,
+            name=row.name,
+            task=Task(row.task),
+            max_context_tokens=row.max_context_tokens,
+        )
+
+
+def _prices() -> Iterable[PriceRecord]:
+    for row in Price.objects.all():
+        yield PriceRecord(
+            id=row.pk,
+            organisation_id=row.organisation_id,
+            model_id=row.model_id,
+            input_nanousd_per_mtok=row.input_nanousd_per_mtok,
+            output_nanousd_per_mtok=row.output_nanousd_per_mtok,
+            cached_input_nanousd_per_mtok=row.cached_input_nanousd_per_mtok,
+        )
+
+
+def _pools() -> Iterable[PoolRecord]:
+    for row in Pool.objects.all():
+        yield PoolRecord(
+            id=row.pk,
+            organisation_id=row.organisation_id,
+            name=row.name,
+            model_id=row.model_id,
+            provisioner=Provisioner(row.provisioner),
+            backend=Backend(row.backend),
+            served_model_name=row.served_model_name,
+            power=PoolPower(row.power),
+            replicas=row.replicas,
+            addresses=tuple(row.addresses),
+            credential=row.credential,
+            model_source=row.model_source,
+            engine_arguments=dict(row.engine_arguments),
+            port_base=row.port_base,
+            restart_generation=row.restart_generation,
+            max_concurrency=row.max_concurrency,
+            start_timeout_s=row.start_timeout_s,
+            drain_timeout_s=row.drain_timeout_s,
+        )
+
+
+def _routes() -> Iterable[RouteRecord]:
+    targets: dict[str, list[TargetRecord]] = defaultdict(list)
+    for target in RouteTarget.objects.order_by("route_id", "position"):
+        targets[target.route_id].append(TargetRecord(target.pk, target.pool_id, target.weight))
+    for row in Route.objects.all():
+        yield RouteRecord(
+            id=row.pk,
+            organisation_id=row.organisation_id,
+            name=row.name,
+            targets=tuple(targets[row.pk]),
+            strategy=Strategy(row.strategy),
+            is_enabled=row.is_enabled,
+            accounting=Accounting(row.accounting),
+            default_max_output_tokens=row.default_max_output_tokens,
+            max_attempts=row.max_attempts,
+            connect_timeout_ms=row.connect_timeout_ms,
+            first_byte_timeout_ms=row.first_byte_timeout_ms,
+            idle_timeout_ms=row.idle_timeout_ms,
+            total_timeout_ms=row.total_timeout_ms,
+        )
+
+
+_KEY_COLUMNS = (
+    *("id", "organisation_id", "project__team_id", "project_id"),
+    *("scopes", "is_restricted", "expires_at", "is_enabled"),
+)
+
+
+def _keys_by_section() -> Mapping[str, Records]:
+    """Records of the keys a gateway should know; a revoked one is unknown to it.
+
+    Keys are the one noun there are thousands of, so their columns are read without making rows.
+    """
+    digests, names = _digests_by_key(), _route_names_by_key()
+    sections: dict[str, list[KeyRecord]] = defaultdict(list)
+    columns = Key.objects.filter(revoked_at__isnull=True).values_list(*_KEY_COLUMNS)
+    for pk, home, team, project, scopes, is_restricted, expires_at, is_enabled in columns:
+        record = KeyRecord(
+            id=public_key_id(pk),
+            organisation_id=home,
+            team_id=team,
+            project_id=project,
+            digests=tuple(digests[pk]),
+            scopes=tuple(Scope(scope) for scope in scopes),
+            route_names=tuple(sorted(names[pk])) if is_restricted else None,
+            expires_at=_seconds(expires_at),
+            is_enabled=is_enabled,
+        )
+        sections[key_section(sealing.key_bucket(record.id))].append(record)
+    return {name: _sorted(sections[name]) for name in sorted(sections)}
+
+
+def _digests_by_key() -> Mapping[str, list[DigestRecord]]:
+    digests: dict[str, list[DigestRecord]] = defaultdict(list)
+    live = KeyDigest.objects.filter(key__revoked_at__isnull=True).order_by("-id")
+    columns = live.values_list("key_id", "pepper_version", "digest", "accepted_until")
+    for key, version, digest, accepted_until in columns:
+        digests[key].append(DigestRecord(version, digest, _seconds(accepted_until)))
+    return digests
+
+
+def _route_names_by_key() -> Mapping[str, list[str]]:
+    names: dict[str, list[str]] = defaultdict(list)
+    live = KeyRoute.objects.filter(key__revoked_at__isnull=True)
+    for key, name in live.values_list("key_id", "route__name"):
+        names[key].append(name)
+    return names
+
+
+def _seconds(at: datetime | None) -> float | None:
+    return None if at is None else at.timestamp()

@@ -1,0 +1,83 @@
+"""How figures are written for people. Unknown is a dash or its own word, never 0."""
+
+from datetime import datetime
+from decimal import Decimal
+from zoneinfo import ZoneInfo
+
+UNKNOWN = "\N{EN DASH}"
+NO_PRICE = "no price"
+
+_NANO = Decimal(1).scaleb(-9)
+_SECONDS_FROM_MS = 10_000
+
+
+def dollars(nanousd: int) -> str:
+    """Nano-USD as dollars, exact, with two digits after the point or as many as it takes."""
+    whole, fraction = f"{abs(nanousd) * _NANO:,.9f}".split(".")
+    sign = "\N{MINUS SIGN}" if nanousd < 0 else ""
+    return f"{sign}${whole}.{fraction[:2]}{fraction[2:].rstrip('0')}"
+
+
+def cost(nanousd: int | None, max_nanousd: int | None) -> str:
+    """What was booked; marked as a bound where it can have been more."""
+    if nanousd is None:
+        return NO_PRICE
+    if max_nanousd is None or max_nanousd <= nanousd:
+        return dollars(nanousd)
+    if nanousd == 0:
+        return f"\N{LESS-THAN OR EQUAL TO} {dollars(max_nanousd)}"
+    return f"\N{GREATER-THAN OR EQUAL TO} {dollars(nanousd)}"
+
+
+def milliseconds(value: float | None) -> tuple[str, str]:
+    """A duration as figure and unit: tenths below 100 ms, seconds from 10 s."""
+    if value is None:
+        return UNKNOWN, ""
+    if value >= _SECONDS_FROM_MS:
+        return f"{value / 1000:,.1f}", "s"
+    if value >= 100:
+        return f"{value:,.0f}", "ms"
+    return f"{value:,.1f}", "ms"
+
+
+def duration(value: float | None) -> str:
+    """A duration in one piece."""
+    return " ".join(part for part in milliseconds(value) if part)
+
+
+def count(value: int | None) -> str:
+    """A whole number with separators."""
+    return UNKNOWN if value is None else f"{value:,}"
+
+
+def tokens(prompt: int | None, completion: int | None) -> str:
+    """Tokens in and out."""
+    if prompt is None and completion is None:
+        return UNKNOWN
+    return f"{count(prompt)} / {count(completion)}"
+
+
+def share(part: int | None, whole: int | None) -> str:
+    """A part of a whole in per cent, one digit after the point."""
+    if part is None or not whole:
+        return UNKNOWN
+    return f"{100 * part / whole:.1f}"
+
+
+def clock(at: datetime, zone: ZoneInfo, *, has_date: bool = True) -> str:
+    """A time in a zone, to the millisecond, with or without its date and zone."""
+    local = at.astimezone(zone)
+    time = f"{local:%H:%M:%S}.{local.microsecond // 1000:03d}"
+    if not has_date:
+        return time
+    return f"{local.day} {local:%b %Y} {time} {local:%Z}"
+
+
+def worker(pool_id: str | None, pool_name: str | None, worker_id: str | None) -> str:
+    """A worker as people name it: its pool and its number in it."""
+    if worker_id is None:
+        return UNKNOWN
+    ordinal = worker_id.removeprefix(f"{pool_id}-")
+    if pool_name is None or ordinal == worker_id:
+        return worker_id
+    return f"{pool_name}/{ordinal}"

@@ -1,0 +1,159 @@
+"""What each process is told by its environment: its role's store user, and no secret it can do
+without."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from controlplane.local.engine import EnginePlaces
+from controlplane.local.keys import Keys
+from controlplane.local.places import Places
+from controlplane.local.postgres import Postgres
+from controlplane.local.processes import Start
+from controlplane.local.settings import LocalSettings
+from controlplane.local.valkey import (
+    BROKER,
+    CACHE,
+    CONTROL,
+    DATA,
+    STATE,
+    Store,
+    StoreUser,
+    cache_rules,
+    state_rules,
+)
+
+ROOT = Path(__file__).parents[2]
+_SECRET_NAMES = frozenset(
+    f"HEADWORKS_{name}"
+    for name in (
+        *("DATABASE_URL", "STATE_URL", "CACHE_URL", "BROKER_URL", "SECRET_KEY", "DATA_KEY"),
+        *("KEY_PEPPERS", "DEMO_UPSTREAM_KEY", "DEMO_UPSTREAM_URL"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """All that children's start lines and environments are made of."""
+
+    settings: LocalSettings
+    places: Places
+    keys: Keys = field(repr=False)
+    state: Store | None
+    cache: Store | None
+    engine: EnginePlaces | None
+
+    @property
+    def stores(self) -> tuple[Store, ...]:
+        """The stores that are ours to start."""
+        return tuple(store for store in (self.state, self.cache) if store is not None)
+
+
+def plan_stores(
+    settings: LocalSettings, places: Places, keys: Keys
+) -> tuple[Store | None, Store | None]:
+    """State and cache store with a user for each role; None where an address was given."""
+    state, cache = (
+        Store(
+            name,
+            places,
+            tuple(StoreUser(role, keys.password(f"{name}-{role}"), rules(role)) for role in roles),
+        )
+        for name, roles, rules in (
+            (STATE, (CONTROL, DATA, BROKER), state_rules),
+            (CACHE, (CONTROL, DATA), cache_rules),
+        )
+    )
+    return None if settings.state_url else state, None if settings.cache_url else cache
+
+
+def common_environment(installation: Installation) -> dict[str, str]:
+    """What every child may know: the caller's environment without secrets, and our settings."""
+    settings = installation.settings
+    inherited = {
+        name: value for name, value in settings.environ.items() if name not in _SECRET_NAMES
+    }
+    return inherited | {
+        "HEADWORKS_VAR": str(installation.places.var),
+        "HEADWORKS_CONSOLE_HOST": settings.console_host,
+        "HEADWORKS_CONSOLE_PORT": str(settings.console_port),
+        "HEADWORKS_GATEWAY_HOST": settings.gateway_host,
+        "HEADWORKS_GATEWAY_PORT": str(settings.gateway_port),
+        "HEADWORKS_OWN_PORTS": settings.own_ports,
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def data_environment(installation: Installation) -> Mapping[str, str]:
+    """Gateways and pools: no database, no broker, no session secret."""
+    engine = installation.engine
+    told: dict[str, str] = {}
+    if engine is not None:
+        told = {
+            "HEADWORKS_ENGINE_PYTHON": str(engine.python),
+            "HEADWORKS_MODELS": str(engine.models),
+        }
+    return common_environment(installation) | _shared_secrets(installation, DATA) | told
+
+
+def control_environment(installation: Installation, postgres: Postgres | None) -> Mapping[str, str]:
+    """Console, jobs, recorder and management commands."""
+    settings, state = installation.settings, installation.state
+    database_url = postgres.url if postgres else settings.database_url
+    broker_url = state.broker_url(BROKER) if state else settings.broker_url
+    told = {
+        "HEADWORKS_DATABASE_URL": database_url,
+        "HEADWORKS_BROKER_URL": settings.broker_url or broker_url,
+        "HEADWORKS_SECRET_KEY": installation.keys.secret_key,
+    }
+    if installation.engine is not None:
+        told["HEADWORKS_MODELS"] = str(installation.engine.models)
+    return (
+        common_environment(installation)
+        | _shared_secrets(installation, CONTROL)
+        | {name: value for name, value in told.items() if value}
+    )
+
+
+def seed_environment(installation: Installation, postgres: Postgres | None) -> Mapping[str, str]:
+    """The one command that is told of the demo's upstream and its key."""
+    environ = installation.settings.environ
+    names = ("HEADWORKS_DEMO_UPSTREAM_URL", "HEADWORKS_DEMO_UPSTREAM_KEY")
+    upstream = {name: environ[name] for name in names if environ.get(name)}
+    engine = {"HEADWORKS_DEMO_ENGINE": "vllm" if installation.engine else "none"}
+    return dict(control_environment(installation, postgres)) | upstream | engine
+
+
+def _shared_secrets(installation: Installation, role: str) -> dict[str, str]:
+    settings, keys = installation.settings, installation.keys
+    urls = {
+        "HEADWORKS_STATE_URL": installation.state.url(role) if installation.state else None,
+        "HEADWORKS_CACHE_URL": installation.cache.url(role) if installation.cache else None,
+    }
+    given = {"HEADWORKS_STATE_URL": settings.state_url, "HEADWORKS_CACHE_URL": settings.cache_url}
+    return {
+        "HEADWORKS_DATA_KEY": keys.data_key,
+        "HEADWORKS_KEY_PEPPERS": keys.peppers,
+        **{name: value for name, value in urls.items() if value},
+        **{name: value for name, value in given.items() if value},
+    }
+
+
+def start_of(
+    installation: Installation,
+    name: str,
+    kind: str,
+    arguments: tuple[str, ...],
+    environment: Mapping[str, str],
+) -> Start:
+    """A start line of our own Python in the checkout's folder."""
+    return Start(
+        name=name,
+        kind=kind,
+        command=(sys.executable, *arguments),
+        environment=environment,
+        log=installation.places.log(name),
+        folder=ROOT,
+    )

@@ -1,0 +1,34 @@
+"""What is on record in a VAR, and whether it lives."""
+
+import fcntl
+
+from controlplane.local.places import Places
+from controlplane.local.processes import is_leader_alive, members_of, read_records
+from controlplane.local.settings import LocalSettings
+
+
+def show_status(places: Places, settings: LocalSettings) -> int:
+    """Print the launcher and every recorded group; 0 if a launcher runs, else 3."""
+    launcher = running_launcher(places)
+    print(f"Headworks in {places.var}: {f'runs, process {launcher}' if launcher else 'stopped'}")
+    if launcher:
+        print(f"console {settings.console_url}/  gateway {settings.gateway_url}/v1")
+    for record in read_records(places.groups):
+        state = "up" if is_leader_alive(record) else "gone"
+        count = len(members_of(record))
+        print(
+            f"  {record.name:<24} {record.kind:<10} {state:<5} pid {record.pid} ({count} running)"
+        )
+    return 0 if launcher else 3
+
+
+def running_launcher(places: Places) -> str | None:
+    """The process id of the launcher that holds this VAR's lock, or None."""
+    try:
+        with (places.run / "launcher.lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return None
+    except BlockingIOError:
+        return (places.run / "launcher.lock").read_text().strip()
+    return None

@@ -1,0 +1,1 @@
+"""Management commands: thin, each one call of a service or a bridge."""

@@ -1,0 +1,1 @@
+"""Migrations. Indexes on tables that may be large are created concurrently."""

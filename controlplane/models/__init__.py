@@ -1,0 +1,49 @@
+"""Rows: fields, constraints and simple properties, one file a noun.
+
+Belongs here: what the database holds and what it enforces. Does not belong here: reads (selectors),
+writes (services) or anything that knows a request. To add a noun: a file, its import below, its
+composite foreign keys in the migration if it refers to other rows of its organisation.
+"""
+
+from controlplane.models.audit import AuditEntry
+from controlplane.models.keys import Key, KeyDigest, KeyRoute
+from controlplane.models.models import CatalogueModel
+from controlplane.models.organisations import Organisation
+from controlplane.models.pools import Pool
+from controlplane.models.prices import Price
+from controlplane.models.projects import Project
+from controlplane.models.requests import Charge, Request
+from controlplane.models.routes import Route, RouteTarget
+from controlplane.models.snapshots import ConfigRevision, ConfigSection, Installation
+from controlplane.models.teams import Team
+from controlplane.models.usage import JournalMark, PoisonRecord, UsageDay, UsageMinute
+from controlplane.models.users import ApiToken, Role, RoleBinding, ServiceAccount, User
+
+__all__ = [
+    "ApiToken",
+    "AuditEntry",
+    "CatalogueModel",
+    "Charge",
+    "ConfigRevision",
+    "ConfigSection",
+    "Installation",
+    "JournalMark",
+    "Key",
+    "KeyDigest",
+    "KeyRoute",
+    "Organisation",
+    "PoisonRecord",
+    "Pool",
+    "Price",
+    "Project",
+    "Request",
+    "Role",
+    "RoleBinding",
+    "Route",
+    "RouteTarget",
+    "ServiceAccount",
+    "Team",
+    "UsageDay",
+    "UsageMinute",
+    "User",
+]

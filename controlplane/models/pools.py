@@ -1,0 +1,87 @@
+"""Pools: the desired state of workers that serve one model."""
+
+from django.contrib.postgres.fields import ArrayField
+from django.db.models import (
+    CASCADE,
+    PROTECT,
+    CharField,
+    CheckConstraint,
+    ForeignKey,
+    JSONField,
+    PositiveIntegerField,
+    Q,
+    TextField,
+    UniqueConstraint,
+)
+
+from controlplane.models.kinds import backends, powers, provisioners
+from controlplane.models.models import CatalogueModel
+from controlplane.models.organisations import Organisation
+from controlplane.models.rows import VersionedRow, id_field, name_matches, plain_name, pool_id
+from inference.contract.kinds import PoolPower
+from inference.contract.params import MAX_REPLICAS, NAME_PATTERN
+from inference.decisions.egress import MAX_URL_LENGTH
+
+
+class Pool(VersionedRow):
+    """A pool. `credential` is ciphertext; its last characters are kept to tell one from another.
+
+    The meaning of each field is `inference.contract.snapshot.PoolRecord`'s.
+    """
+
+    id = id_field(pool_id)
+    organisation = ForeignKey(Organisation, CASCADE, related_name="pools")
+    name = CharField(max_length=64, validators=[plain_name])
+    model = ForeignKey(CatalogueModel, PROTECT, related_name="pools")
+    provisioner = CharField(max_length=32, choices=provisioners)
+    backend = CharField(max_length=32, choices=backends)
+    served_model_name = CharField(max_length=255)
+    power = CharField(max_length=16, choices=powers, default=PoolPower.RUNNING.value)
+    replicas = PositiveIntegerField(default=1)
+    addresses = ArrayField(CharField(max_length=MAX_URL_LENGTH), default=list, blank=True)
+    credential = TextField(null=True, blank=True, editable=False)
+    credential_last4 = CharField(max_length=4, default="", blank=True, editable=False)
+    model_source = CharField(max_length=512, null=True, blank=True)
+    engine_arguments = JSONField(default=dict, blank=True)
+    port_base = PositiveIntegerField(null=True, blank=True)
+    restart_generation = PositiveIntegerField(default=0)
+    max_concurrency = PositiveIntegerField(null=True, blank=True)
+    start_timeout_s = PositiveIntegerField(default=600)
+    drain_timeout_s = PositiveIntegerField(default=30)
+
+    class Meta:
+        constraints = [
+            UniqueConstraint(
+                fields=["organisation", "name"],
+                name="pool_name_unique",
+                violation_error_message="The organisation has a pool of this name already.",
+            ),
+            name_matches("pool", NAME_PATTERN),
+            CheckConstraint(
+                condition=Q(replicas__gte=0, replicas__lte=MAX_REPLICAS),
+                name="pool_replicas_in_range",
+                violation_error_message=f"Replicas must be between 0 and {MAX_REPLICAS:,}.",
+            ),
+            CheckConstraint(
+                condition=Q(port_base__isnull=True) | Q(port_base__gte=1, port_base__lte=65_535),
+                name="pool_port_in_range",
+            ),
+            CheckConstraint(
+                condition=Q(max_concurrency__isnull=True) | Q(max_concurrency__gte=1),
+                name="pool_concurrency_positive",
+            ),
+            CheckConstraint(
+                condition=Q(start_timeout_s__gte=1), name="pool_start_timeout_positive"
+            ),
+            CheckConstraint(
+                condition=Q(credential__isnull=False) | Q(credential_last4=""),
+                name="pool_last4_of_a_credential",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def has_credential(self) -> bool:
+        return self.credential is not None

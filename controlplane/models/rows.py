@@ -1,0 +1,109 @@
+"""What every row of the configuration has: an id, a version and two times."""
+
+from collections.abc import Callable
+
+from django.core.validators import RegexValidator
+from django.db.models import (
+    CharField,
+    CheckConstraint,
+    DateTimeField,
+    Model,
+    PositiveIntegerField,
+    Q,
+)
+from django.utils import timezone
+
+from controlplane.identifiers import new_id
+from inference.contract.params import NAME_PATTERN, ROUTE_NAME_PATTERN
+
+ID_LENGTH = 40
+LABEL_LENGTH = 100
+
+# `$` would let a trailing line break through
+_WHOLE_NAME = NAME_PATTERN.removesuffix("$") + r"\Z"
+_WHOLE_ROUTE_NAME = ROUTE_NAME_PATTERN.removesuffix("$") + r"\Z"
+
+plain_name = RegexValidator(_WHOLE_NAME, f"A name must match {NAME_PATTERN}.")
+public_name = RegexValidator(_WHOLE_ROUTE_NAME, f"A name must match {ROUTE_NAME_PATTERN}.")
+
+
+def id_field(make: Callable[[], str]) -> "CharField[str, str]":
+    """The primary key: made here, never by the database, so that it is known before the insert."""
+    return CharField(primary_key=True, max_length=ID_LENGTH, default=make, editable=False)
+
+
+def name_matches(table: str, pattern: str) -> CheckConstraint:
+    """The database holds names to the pattern too."""
+    return CheckConstraint(
+        condition=Q(name__regex=pattern),
+        name=f"{table}_name_pattern",
+        violation_error_message=f"A name must match {pattern}.",
+    )
+
+
+def name_is_label(table: str) -> CheckConstraint:
+    """A free name: some text without line breaks, tabs or blanks around it."""
+    return CheckConstraint(
+        condition=Q(name__regex=r"^[^[:cntrl:][:space:]]([^[:cntrl:]]*[^[:cntrl:][:space:]])?$"),
+        name=f"{table}_name_label",
+        violation_error_message="A name has no line breaks or tabs, and no blanks around it.",
+    )
+
+
+class VersionedRow(Model):
+    """A row people edit. `version` grows by one an edit and is what If-Match compares."""
+
+    version = PositiveIntegerField(default=1, editable=False)
+    created_at = DateTimeField(default=timezone.now, editable=False)
+    updated_at = DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        abstract = True
+
+
+def organisation_id() -> str:
+    return new_id("org")
+
+
+def team_id() -> str:
+    return new_id("team")
+
+
+def project_id() -> str:
+    return new_id("proj")
+
+
+def binding_id() -> str:
+    return new_id("bind")
+
+
+def service_account_id() -> str:
+    return new_id("svc")
+
+
+def token_id() -> str:
+    return new_id("tok")
+
+
+def key_id() -> str:
+    return new_id("key")
+
+
+def model_id() -> str:
+    return new_id("mdl")
+
+
+def price_id() -> str:
+    return new_id("prc")
+
+
+def pool_id() -> str:
+    return new_id("pool")
+
+
+def route_id() -> str:
+    return new_id("rt")
+
+
+def target_id() -> str:
+    return new_id("tgt")

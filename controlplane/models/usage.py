@@ -1,0 +1,84 @@
+"""Roll-ups of the ledger, and how far its sources have been committed.
+
+Sums leave unknowns out and count them: `unknown_usage` attempts, `unknown_cost` requests.
+"""
+
+from django.db.models import (
+    BigAutoField,
+    BigIntegerField,
+    BinaryField,
+    CompositePrimaryKey,
+    DateField,
+    DateTimeField,
+    JSONField,
+    Model,
+    TextField,
+)
+
+
+class UsageSums(Model):
+    """What every roll-up adds up: requests are counted once, all else per attempt."""
+
+    requests = BigIntegerField(default=0)
+    errors = BigIntegerField(default=0)
+    attempts = BigIntegerField(default=0)
+    prompt_tokens = BigIntegerField(default=0)
+    completion_tokens = BigIntegerField(default=0)
+    cached_tokens = BigIntegerField(default=0)
+    cost_nanousd = BigIntegerField(default=0)
+    unknown_usage = BigIntegerField(default=0)
+    unknown_cost = BigIntegerField(default=0)
+
+    class Meta:
+        abstract = True
+
+
+class UsageMinute(UsageSums):
+    """Usage of one minute (UTC) by route, pool, model and project; an empty id stands for none."""
+
+    pk = CompositePrimaryKey(
+        "organisation_id", "minute", "route_id", "pool_id", "model_id", "project_id"
+    )
+    organisation_id = TextField()
+    minute = DateTimeField()
+    route_id = TextField()
+    pool_id = TextField()
+    model_id = TextField()
+    project_id = TextField()
+
+
+class UsageDay(UsageSums):
+    """Usage of one UTC day by one dimension's value; `label` is its name when last seen."""
+
+    pk = CompositePrimaryKey("organisation_id", "day", "dimension", "value")
+    organisation_id = TextField()
+    day = DateField()
+    dimension = TextField()
+    value = TextField()
+    label = TextField(default="")
+
+
+class JournalMark(Model):
+    """All ends 1..`mark` of a journal are in the ledger, and so are the ranges `ahead` of it."""
+
+    journal = TextField(primary_key=True)
+    mark = BigIntegerField(default=0)
+    ahead = JSONField(default=list)
+    updated_at = DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.journal}:{self.mark}"
+
+
+class PoisonRecord(Model):
+    """A stream entry that could not be recorded, set aside whole for a person to look at."""
+
+    id = BigAutoField(primary_key=True)
+    digest = TextField(unique=True)
+    stream_id = TextField()
+    raw = BinaryField()
+    error = TextField()
+    at = DateTimeField()
+
+    def __str__(self) -> str:
+        return self.stream_id

@@ -1,0 +1,133 @@
+"""People who sign in, programs that call the API, and what each may do where."""
+
+from enum import StrEnum
+
+from django.contrib.auth.models import AbstractUser
+from django.db.models import (
+    CASCADE,
+    BooleanField,
+    CharField,
+    CheckConstraint,
+    DateTimeField,
+    ForeignKey,
+    Model,
+    PositiveIntegerField,
+    Q,
+    UniqueConstraint,
+)
+from django.db.models.functions import Lower
+from django.utils import timezone
+
+from controlplane.models.organisations import Organisation
+from controlplane.models.rows import (
+    LABEL_LENGTH,
+    VersionedRow,
+    binding_id,
+    id_field,
+    name_is_label,
+    service_account_id,
+    token_id,
+)
+
+
+class Role(StrEnum):
+    """What a subject may do in its organisation: all read, operators write, finance prices."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    FINANCE = "finance"
+    ADMIN = "admin"
+
+
+ROLES = [(role.value, role.value) for role in Role]
+
+
+class User(AbstractUser):
+    """A person. `is_superuser` is the platform's administrator, of every organisation."""
+
+    class Meta(AbstractUser.Meta):
+        constraints = [
+            UniqueConstraint(Lower("username"), name="user_username_unique"),
+            UniqueConstraint(Lower("email"), condition=~Q(email=""), name="user_email_unique"),
+        ]
+
+
+class ServiceAccount(VersionedRow):
+    """A program of one organisation that calls the API."""
+
+    id = id_field(service_account_id)
+    organisation = ForeignKey(Organisation, CASCADE, related_name="service_accounts")
+    name = CharField(max_length=LABEL_LENGTH)
+    is_enabled = BooleanField(default=True)
+
+    class Meta:
+        constraints = [
+            UniqueConstraint(
+                "organisation",
+                Lower("name"),
+                name="service_account_name_unique",
+                violation_error_message="There is a service account of this name already.",
+            ),
+            name_is_label("service_account"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_authenticated(self) -> bool:
+        """As of a user: an account in hand has shown its token."""
+        return True
+
+
+class RoleBinding(Model):
+    """One role of one subject, a user or a service account, in one organisation."""
+
+    id = id_field(binding_id)
+    organisation = ForeignKey(Organisation, CASCADE, related_name="role_bindings")
+    user = ForeignKey(User, CASCADE, null=True, blank=True, related_name="role_bindings")
+    service_account = ForeignKey(
+        ServiceAccount, CASCADE, null=True, blank=True, related_name="role_bindings"
+    )
+    role = CharField(max_length=16, choices=ROLES)
+    created_at = DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        constraints = [
+            CheckConstraint(
+                condition=Q(user__isnull=False, service_account__isnull=True)
+                | Q(user__isnull=True, service_account__isnull=False),
+                name="role_binding_one_subject",
+            ),
+            CheckConstraint(
+                condition=Q(role__in=[role.value for role in Role]), name="role_binding_role"
+            ),
+            UniqueConstraint(
+                fields=["organisation", "user", "role"],
+                condition=Q(user__isnull=False),
+                name="role_binding_user_unique",
+            ),
+            UniqueConstraint(
+                fields=["organisation", "service_account", "role"],
+                condition=Q(service_account__isnull=False),
+                name="role_binding_service_account_unique",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.role} in {self.organisation_id}"
+
+
+class ApiToken(Model):
+    """A bearer token of a service account: `hwt_<id>.<secret>`, kept as its digest alone."""
+
+    id = id_field(token_id)
+    service_account = ForeignKey(ServiceAccount, CASCADE, related_name="tokens")
+    pepper_version = PositiveIntegerField()
+    digest = CharField(max_length=64, unique=True)
+    created_at = DateTimeField(default=timezone.now, editable=False)
+    expires_at = DateTimeField(null=True, blank=True)
+    revoked_at = DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return self.id

@@ -1,0 +1,11 @@
+"""The audit trail as a caller may see it."""
+
+from django.db.models import QuerySet
+
+from controlplane.models import AuditEntry
+from controlplane.selectors.access import Access
+
+
+def list_audit(access: Access) -> QuerySet[AuditEntry]:
+    """Changes in the caller's organisations; platform administrators see all."""
+    return access.visible(AuditEntry.objects.all())

@@ -1,0 +1,22 @@
+"""Keys as a caller may see them: whose they are and what they reach, never their digests."""
+
+from django.db.models import Prefetch, QuerySet
+
+from controlplane.models import Key, KeyDigest, Route
+from controlplane.selectors.access import Access, found
+
+
+def list_keys(access: Access) -> QuerySet[Key]:
+    """Keys with project, team, routes and the last characters of their secrets."""
+    digests = KeyDigest.objects.defer("digest").order_by("-id")
+    routes = Route.objects.only("name").order_by("name")
+    return access.visible(
+        Key.objects.select_related("project__team").prefetch_related(
+            Prefetch("routes", routes), Prefetch("digests", digests)
+        )
+    )
+
+
+def get_key(access: Access, key_id: str) -> Key:
+    """One key, or NotFound."""
+    return found(list_keys(access), key_id)

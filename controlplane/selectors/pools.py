@@ -1,0 +1,16 @@
+"""Pools as a caller may see them."""
+
+from django.db.models import QuerySet
+
+from controlplane.models import Pool
+from controlplane.selectors.access import Access, found
+
+
+def list_pools(access: Access) -> QuerySet[Pool]:
+    """Pools with their model."""
+    return access.visible(Pool.objects.select_related("model"))
+
+
+def get_pool(access: Access, pool_id: str) -> Pool:
+    """One pool, or NotFound."""
+    return found(list_pools(access), pool_id)

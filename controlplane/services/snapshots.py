@@ -1,0 +1,168 @@
+"""Versions of the configuration: compile, check, store, and publish once it's committed.
+
+One advisory lock makes edits of the configuration one after another: whoever gets the later
+version has compiled the earlier edit with it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import structlog
+from django.conf import settings
+from django.db import connection, transaction
+
+from controlplane.bridge import publisher
+from controlplane.compiler import Compiled, compile_configuration
+from controlplane.errors import Conflict, Invalid, ProblemsFound
+from controlplane.identifiers import new_ulid
+from controlplane.models import ConfigRevision, ConfigSection, Installation
+from controlplane.redaction import scrub_text
+from controlplane.services.actors import Actor
+from inference.contract import codec
+from inference.contract.codec import noun_of
+from inference.contract.snapshot import ConfigSnapshot
+from inference.decisions.validation import Problem, problems_in
+
+CONFIGURATION_LOCK = 0x48574346
+"""Key of the advisory lock of configuration edits ("HWCF"), the same for every process."""
+
+log = structlog.get_logger(__name__)
+
+
+@contextmanager
+def configuration_edit() -> Iterator[None]:
+    """A transaction in which nobody else edits the configuration."""
+    with transaction.atomic():
+        _take_lock()
+        yield
+
+
+def _take_lock() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [CONFIGURATION_LOCK])
+
+
+def stage(
+    actor: Actor,
+    reason: str,
+    *,
+    organisation_id: str | None = None,
+    subject_id: str | None = None,
+) -> ConfigRevision:
+    """Make the rows of this transaction the next version, to be published when it commits.
+
+    `organisation_id` and `subject_id` say whose edit it is and of which record. Returns the
+    current version if the data plane would see no difference. Raises ProblemsFound, with which the
+    caller's transaction is to be rolled back.
+    """
+    if not connection.in_atomic_block:
+        raise RuntimeError("a snapshot is staged inside the transaction of its edit")
+    _take_lock()
+    compiled = compile_configuration()
+    latest = ConfigRevision.objects.order_by("-id").first()
+    if latest is not None and latest.manifest == dict(compiled.digests):
+        return latest
+    lineage = get_or_create_lineage()
+    version = latest.version + 1 if latest is not None and latest.lineage == lineage else 1
+    _refuse_problems(compiled, lineage, version, organisation_id, subject_id)
+    known = set() if latest is None else set(latest.manifest.values())
+    _check_legible(compiled, known)
+    _store_sections(compiled, known)
+    revision = ConfigRevision.objects.create(
+        lineage=lineage,
+        version=version,
+        manifest=dict(compiled.digests),
+        organisation_id=organisation_id,
+        actor_kind=actor.kind.value,
+        actor_id=actor.id,
+        actor_label=scrub_text(actor.label),
+        reason=scrub_text(reason),
+        request_id=actor.request_id,
+    )
+    transaction.on_commit(publisher.publish, robust=True)
+    return revision
+
+
+def stage_first(actor: Actor) -> ConfigRevision:
+    """Make sure that there is a version, so that a gateway of an empty installation can start."""
+    with configuration_edit():
+        latest = ConfigRevision.objects.order_by("-id").first()
+        return latest or stage(actor, "first start")
+
+
+def get_or_create_lineage() -> str:
+    """The lineage of this database's versions, made with the first of them; greater is newer."""
+    row, _ = Installation.objects.get_or_create(pk=1, defaults={"lineage": new_ulid()})
+    return row.lineage
+
+
+def _refuse_problems(
+    compiled: Compiled,
+    lineage: str,
+    version: int,
+    organisation_id: str | None,
+    subject_id: str | None,
+) -> None:
+    manifest = compiled.manifest(lineage=lineage, version=version, created_at=0.0)
+    snapshot = compiled.snapshot(manifest)
+    problems = problems_in(
+        snapshot,
+        own_ports=settings.HEADWORKS.reserved_ports,
+        allow_remote_code=settings.HEADWORKS.allow_remote_code,
+    )
+    if not problems:
+        return
+    owners = _owners(snapshot)
+    own = [
+        problem
+        for problem in problems
+        if organisation_id is None
+        or owners.get((noun_of(problem.section), problem.record_id)) == organisation_id
+    ]
+    if own:
+        raise ProblemsFound(own, subject_id=subject_id)
+    log.error("another organisation's configuration is not valid", problems=_named(problems))
+    raise Conflict("Another organisation's configuration isn't valid on this host.")
+
+
+def _owners(snapshot: ConfigSnapshot) -> dict[tuple[str, str], str]:
+    """The organisation of every record a problem may name."""
+    owners = {("organisations", one): one for one in snapshot.organisations}
+    sections = {
+        "models": snapshot.models.values(),
+        "prices": snapshot.prices.values(),
+        "pools": snapshot.pools.values(),
+        "routes": snapshot.routes.values(),
+    }
+    for noun, records in sections.items():
+        owners.update({(noun, record.id): record.organisation_id for record in records})
+    for bucket in snapshot.keys.values():
+        owners.update({("keys", key.id): key.organisation_id for key in bucket.values()})
+    return owners
+
+
+def _named(problems: tuple[Problem, ...]) -> list[str]:
+    return [f"{one.section}/{one.record_id}.{one.field}: {one.code}" for one in problems]
+
+
+def _check_legible(compiled: Compiled, known: set[str]) -> None:
+    """Read what is new as a gateway will: one that can't would keep every later version out."""
+    for name, content in compiled.contents.items():
+        if compiled.digests[name] in known:
+            continue
+        try:
+            codec.decode_section(name, content)
+        except codec.CodecError as error:
+            raise Invalid(f"No gateway could read the section {name}.") from error
+
+
+def _store_sections(compiled: Compiled, known: set[str]) -> None:
+    """Store the contents the version before didn't have; most edits have one."""
+    ConfigSection.objects.bulk_create(
+        [
+            ConfigSection(digest=compiled.digests[name], content=content)
+            for name, content in compiled.contents.items()
+            if compiled.digests[name] not in known
+        ],
+        ignore_conflicts=True,
+    )

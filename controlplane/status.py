@@ -1,0 +1,122 @@
+"""`/-/status`: what is down, asked by whoever can't sign in because of it.
+
+It needs no login, no session and no row. 200 when everything answers, 503 when anything doesn't;
+the body names it either way. `jobs` tells how old the last beat of the background jobs is: it is
+reported, and doesn't turn the answer red, because pages and API work without them.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass
+
+import psycopg
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.http import require_safe
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from controlplane.error_responses import bare_page
+from controlplane.tasks.heartbeat import HEARTBEAT_KEY
+
+PROBE_TIMEOUT_S = 1.0
+JOBS_STALE_S = 60.0
+
+Probe = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One thing the console stands on. `state` is ok, down, stale or unknown."""
+
+    name: str
+    state: str
+    detail: str = ""
+    took_ms: float | None = None
+    age_s: float | None = None
+
+
+async def probe_database() -> None:
+    """Return if the database answers a query."""
+    connection = await psycopg.AsyncConnection.connect(
+        settings.HEADWORKS.database_url.get_secret_value(), connect_timeout=2, autocommit=True
+    )
+    async with connection:
+        await connection.execute("SELECT 1")
+
+
+def _store(url: str) -> Redis:
+    return Redis.from_url(
+        url,
+        socket_timeout=PROBE_TIMEOUT_S,
+        socket_connect_timeout=PROBE_TIMEOUT_S,
+        retry=Retry(NoBackoff(), 0),
+    )
+
+
+async def probe_store(url: str) -> None:
+    """Return if a store answers a ping."""
+    async with _store(url) as store:
+        await store.ping()
+
+
+async def probe(name: str, ask: Probe) -> Part:
+    """Ask one part, for a second at most."""
+    began = time.monotonic()
+    try:
+        async with asyncio.timeout(PROBE_TIMEOUT_S):
+            await ask()
+    except TimeoutError:
+        return Part(name, "down", "no answer in time")
+    except (OSError, psycopg.Error, RedisError) as error:
+        # only the kind: the message may name hosts and users
+        return Part(name, "down", type(error).__name__)
+    return Part(name, "ok", took_ms=round((time.monotonic() - began) * 1_000, 1))
+
+
+async def probe_jobs() -> Part:
+    """Tell how long ago the background jobs last beat."""
+    try:
+        async with asyncio.timeout(PROBE_TIMEOUT_S):
+            async with _store(settings.HEADWORKS.state_url.get_secret_value()) as store:
+                beat = await store.get(HEARTBEAT_KEY)
+    except (TimeoutError, OSError, RedisError):
+        return Part("jobs", "unknown", "the state store is not answering")
+    if beat is None:
+        return Part("jobs", "unknown", "no beat seen yet")
+    age_s = max(0.0, time.time() - float(beat))
+    return Part("jobs", "stale" if age_s > JOBS_STALE_S else "ok", age_s=round(age_s, 1))
+
+
+async def gather_parts() -> Sequence[Part]:
+    """Ask everything at once, so that the answer takes as long as the slowest part."""
+    settings_of_process = settings.HEADWORKS
+    state_url = settings_of_process.state_url.get_secret_value()
+    asked = [
+        probe("database", probe_database),
+        probe("state", lambda: probe_store(state_url)),
+    ]
+    if settings_of_process.cache_url is not None:
+        cache_url = settings_of_process.cache_url.get_secret_value()
+        asked.append(probe("cache", lambda: probe_store(cache_url)))
+    return await asyncio.gather(*asked, probe_jobs())
+
+
+def _said(part: Part) -> dict[str, object]:
+    return {name: value for name, value in asdict(part).items() if value not in ("", None)}
+
+
+@require_safe
+async def status(request: HttpRequest) -> HttpResponse:
+    """Name what is down, as JSON or, for a browser, as a small page."""
+    parts = await gather_parts()
+    down = [part.name for part in parts if part.state == "down"]
+    code = 503 if down else 200
+    if request.get_preferred_type(["application/json", "text/html"]) == "text/html":
+        told = {"parts": parts, "down": down}
+        return bare_page(request, "status.html", told, status=code)
+    body = {"status": "down" if down else "ok", "down": down, "parts": [_said(p) for p in parts]}
+    return JsonResponse(body, status=code)

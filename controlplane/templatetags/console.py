@@ -1,0 +1,81 @@
+"""Tags and filters of the console's templates."""
+
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.http import HttpRequest
+from django.template import Library
+from django.template.context import Context
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from controlplane.console import formats
+from controlplane.console.icons import icon as icon_of
+from controlplane.console.navigation import GROUPS
+from controlplane.models import Charge
+
+THEMES = ("system", "light", "dark")
+THEME_COOKIE = "headworks_theme"
+
+register = Library()
+
+register.filter("figures", formats.count)
+register.filter("duration", formats.duration)
+
+
+@register.filter
+def cost(charge: Charge) -> str:
+    """What an attempt cost."""
+    return formats.cost(charge.cost_nanousd, charge.cost_max_nanousd)
+
+
+@register.filter
+def tokens(charge: Charge) -> str:
+    """An attempt's tokens in and out."""
+    return formats.tokens(charge.prompt_tokens, charge.completion_tokens)
+
+
+@register.filter
+def worker(charge: Charge) -> str:
+    """An attempt's worker as people name it."""
+    return formats.worker(charge.pool_id, charge.pool_name, charge.worker_id)
+
+
+@register.filter
+def percent(value: float) -> str:
+    """A place in a picture, in per cent of its width."""
+    return f"{value:.3f}%"
+
+
+@register.simple_tag
+def icon(name: str, tone: str = "") -> SafeString:
+    """An icon of the sheet in components/icons.html; hidden from screen readers."""
+    return icon_of(name, tone)
+
+
+@register.simple_tag(takes_context=True)
+def theme(context: Context) -> str:
+    """The theme the reader chose: system, light or dark."""
+    request: HttpRequest | None = context.get("request")
+    chosen = request.COOKIES.get(THEME_COOKIE, "") if request else ""
+    return chosen if chosen in THEMES else "system"
+
+
+@register.simple_tag(takes_context=True)
+def moment(context: Context, at: datetime, has_date: bool = True) -> SafeString:
+    """A time in the page's reporting zone, with the exact UTC time for machines."""
+    zone: ZoneInfo = context["zone"]
+    return format_html(
+        '<time class="nw" datetime="{}">{}</time>',
+        at.isoformat(timespec="milliseconds"),
+        formats.clock(at, zone, has_date=has_date),
+    )
+
+
+@register.inclusion_tag("components/navigation.html", takes_context=True)
+def navigation(context: Context) -> dict[str, Any]:
+    """The groups of pages, with the current one marked."""
+    request: HttpRequest | None = context.get("request")
+    match = request.resolver_match if request else None
+    return {"groups": GROUPS, "current": match.url_name if match else ""}

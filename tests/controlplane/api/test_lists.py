@@ -1,0 +1,139 @@
+"""Lists: a fixed number of queries, newest first, by cursor, filtered."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from tests.controlplane.conftest import POOL, ROUTE, Caller
+
+# token, roles, then the list itself and one query for each kind of part
+QUERIES = {
+    "organisations": 3,
+    "teams": 3,
+    "projects": 3,
+    "models": 3,
+    "prices": 3,
+    "pools": 3,
+    "routes": 4,
+    "keys": 5,
+    "snapshots": 3,
+    "audit": 3,
+}
+
+
+@pytest.fixture
+def many(admin: Caller) -> Caller:
+    """Several of everything, with several parts each."""
+    for number in range(3):
+        admin.made("/teams/", {"name": f"team {number}"})
+        admin.made("/projects/", {"name": f"project {number}", "team": f"team {number}"})
+        admin.made("/pools/", {**POOL, "name": f"pool-{number}", "model": f"model-{number}"})
+        price = {"input_nanousd_per_mtok": "1", "output_nanousd_per_mtok": "2"}
+        admin.made("/prices/", {"model": f"model-{number}", **price})
+    targets = [{"pool": f"pool-{number}", "weight": 1} for number in range(3)]
+    for number in range(3):
+        admin.made("/routes/", {"name": f"route-{number}", "targets": targets})
+    for number in range(3):
+        told = {"name": f"key {number}", "routes": ["route-0", "route-1"]}
+        key = admin.made("/keys/", told)
+        admin.post(f"/keys/{key['id']}/rotate/")
+    return admin
+
+
+@pytest.mark.parametrize("noun", QUERIES)
+def test_a_list_takes_the_same_few_queries_however_long_it_is(noun: str, many: Caller) -> None:
+    with CaptureQueriesContext(
+        connection,
+    ) as queries:
+        response = many.get(f"/{noun}/")
+    assert response.status_code == 200
+    assert len(queries) == QUERIES[noun], [one["sql"] for one in queries]
+
+
+def test_pages_go_from_newest_to_oldest_without_gap_or_repeat(many: Caller) -> None:
+    seen: list[str] = []
+    path = "/audit/?page_size=7"
+    while path:
+        page = many.get(path).json()
+        seen += [row["id"] for row in page["results"]]
+        path = (page["next"] or "").partition("/api/v1")[2]
+    assert seen == sorted(seen, reverse=True)
+    assert len(seen) == len(set(seen)) > 20
+
+
+def test_rows_made_while_paging_repeat_nothing(admin: Caller) -> None:
+    for number in range(4):
+        admin.made("/teams/", {"name": f"team {number}"})
+    first = admin.get("/teams/?page_size=2").json()
+    admin.made("/teams/", {"name": "late"})
+    second = admin.get(first["next"].partition("/api/v1")[2]).json()
+    names = [row["name"] for row in first["results"] + second["results"]]
+    assert names == ["team 3", "team 2", "team 1", "team 0"]
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("/pools/?name=pool-1", ["pool-1"]),
+        ("/pools/?power=stopped", []),
+        ("/routes/?is_enabled=true&page_size=1", ["route-2"]),
+        ("/keys/?revoked_at__isnull=false", []),
+        ("/models/?task=generate&name=model-0", ["model-0"]),
+        ("/teams/?name=team 2", ["team 2"]),
+    ],
+)
+def test_filters_keep_what_matches(query: str, names: list[str], many: Caller) -> None:
+    results = many.get(query).json()["results"]
+    assert [row["name"] for row in results] == names
+
+
+def test_a_parameter_nobody_knows_is_refused(admin: Caller) -> None:
+    response = admin.get("/pools/?nmae=mine")
+    assert response.status_code == 400
+    assert response.json()["fields"] == {"nmae": ["There is no such parameter."]}
+
+
+def test_references_are_filtered_by_id_and_tell_nothing_of_others(
+    many: Caller, make_caller: Callable[..., Caller]
+) -> None:
+    model = many.get("/models/?name=model-1").json()["results"][0]["id"]
+    pools = many.get(f"/pools/?model={model}").json()["results"]
+    assert [row["name"] for row in pools] == ["pool-1"]
+    stranger = make_caller("admin")
+    for value in (model, "mdl_nowhere"):
+        response = stranger.get(f"/pools/?model={value}")
+        assert (response.status_code, response.json()["results"]) == (200, [])
+
+
+def test_a_filter_value_that_is_no_choice_is_refused(admin: Caller) -> None:
+    response = admin.get("/pools/?power=sideways")
+    assert response.status_code == 400
+    assert list(response.json()["fields"]) == ["power"]
+
+
+def test_the_audit_trail_is_filtered_by_time_and_object(
+    admin: Caller, route: dict[str, Any]
+) -> None:
+    entries = admin.get(f"/audit/?noun=routes&object_id={route['id']}").json()["results"]
+    assert [(one["action"], one["noun"]) for one in entries] == [("create", "routes")]
+    at = entries[0]["at"]
+    assert admin.get(f"/audit/?at__lt={at}&noun=routes").json()["results"] == []
+    assert admin.get(f"/audit/?at__gte={at}&noun=routes").json()["results"] == entries
+
+
+def test_times_are_rfc_3339_in_utc(admin: Caller) -> None:
+    team = admin.made("/teams/", {"name": "t"})
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", team["created_at"])
+
+
+def test_versions_of_the_configuration_are_told_newest_first(
+    admin: Caller, route: dict[str, Any]
+) -> None:
+    results = admin.get("/snapshots/").json()["results"]
+    assert [row["version"] for row in results] == [3, 2, 1]
+    assert results[0]["reason"] == f"create routes {route['id']}"
+    assert ROUTE["name"] == "chat"

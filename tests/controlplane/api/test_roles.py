@@ -1,0 +1,262 @@
+"""Every endpoint by role: all read, operators write, finance prices, nobody else gets in."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from django.db import transaction
+from django.test import Client
+
+from controlplane.models import Role
+from controlplane.services.actors import Actor
+from controlplane.services.users import create_user, grant_role
+from tests.controlplane.conftest import POOL, ROUTE, Caller
+
+LISTS = (
+    *("organisations", "teams", "projects", "models", "prices", "pools", "routes", "keys"),
+    *("snapshots", "audit"),
+)
+OPERATORS = {"operator", "admin"}
+ROLES = ("viewer", "operator", "finance", "admin")
+PRICE = {"input_nanousd_per_mtok": "1", "output_nanousd_per_mtok": "2"}
+
+
+@dataclass(frozen=True)
+class Write:
+    """One write of the API: how it's called on rows an administrator made, and who may."""
+
+    name: str
+    call: Callable[[Caller, dict[str, Any]], Any]
+    allowed: set[str]
+    code: int
+
+
+WRITES = [
+    Write(
+        "organisation",
+        lambda who, rows: who.patch(f"/organisations/{rows['organisation']}/", {"name": "New"}),
+        {"admin"},
+        200,
+    ),
+    Write("team", lambda who, rows: who.post("/teams/", {"name": "Research"}), OPERATORS, 201),
+    Write(
+        "team change",
+        lambda who, rows: who.patch(f"/teams/{rows['team']['id']}/", {"name": "Renamed"}),
+        OPERATORS,
+        200,
+    ),
+    Write(
+        "team removal",
+        lambda who, rows: who.delete(f"/teams/{rows['team']['id']}/"),
+        OPERATORS,
+        204,
+    ),
+    Write(
+        "project",
+        lambda who, rows: who.post("/projects/", {"name": "Chat", "team": "Default"}),
+        OPERATORS,
+        201,
+    ),
+    Write(
+        "project change",
+        lambda who, rows: who.patch(f"/projects/{rows['project']['id']}/", {"name": "Renamed"}),
+        OPERATORS,
+        200,
+    ),
+    Write(
+        "project removal",
+        lambda who, rows: who.delete(f"/projects/{rows['project']['id']}/"),
+        OPERATORS,
+        204,
+    ),
+    Write("model", lambda who, rows: who.post("/models/", {"name": "new"}), OPERATORS, 201),
+    Write(
+        "model change",
+        lambda who, rows: who.patch(f"/models/{rows['model']['id']}/", {"task": "embed"}),
+        OPERATORS,
+        200,
+    ),
+    Write(
+        "model removal",
+        lambda who, rows: who.delete(f"/models/{rows['model']['id']}/"),
+        OPERATORS,
+        204,
+    ),
+    Write(
+        "price",
+        lambda who, rows: who.post("/prices/", {"model": "gpt-x", **PRICE}),
+        {"finance", "admin"},
+        201,
+    ),
+    Write(
+        "price change",
+        lambda who, rows: who.patch(
+            f"/prices/{rows['price']['id']}/", {"input_nanousd_per_mtok": "7"}
+        ),
+        {"finance", "admin"},
+        200,
+    ),
+    Write(
+        "price removal",
+        lambda who, rows: who.delete(f"/prices/{rows['price']['id']}/"),
+        {"finance", "admin"},
+        204,
+    ),
+    Write("pool", lambda who, rows: who.post("/pools/", {**POOL, "name": "new"}), OPERATORS, 201),
+    Write(
+        "pool change",
+        lambda who, rows: who.patch(f"/pools/{rows['pool']['id']}/", {"power": "stopped"}),
+        OPERATORS,
+        200,
+    ),
+    Write(
+        "pool removal",
+        lambda who, rows: who.delete(f"/pools/{rows['spare']['id']}/"),
+        OPERATORS,
+        204,
+    ),
+    Write(
+        "route", lambda who, rows: who.post("/routes/", {**ROUTE, "name": "new"}), OPERATORS, 201
+    ),
+    Write(
+        "route change",
+        lambda who, rows: who.patch(f"/routes/{rows['route']['id']}/", {"is_enabled": False}),
+        OPERATORS,
+        200,
+    ),
+    Write(
+        "route removal",
+        lambda who, rows: who.delete(f"/routes/{rows['route']['id']}/"),
+        OPERATORS,
+        204,
+    ),
+    Write("key", lambda who, rows: who.post("/keys/", {"name": "new"}), OPERATORS, 201),
+    Write(
+        "key change",
+        lambda who, rows: who.patch(f"/keys/{rows['key']['id']}/", {"is_enabled": False}),
+        OPERATORS,
+        200,
+    ),
+    Write(
+        "key rotation",
+        lambda who, rows: who.post(f"/keys/{rows['key']['id']}/rotate/", {"overlap_s": 5}),
+        OPERATORS,
+        200,
+    ),
+    Write(
+        "key revocation",
+        lambda who, rows: who.post(f"/keys/{rows['key']['id']}/revoke/"),
+        OPERATORS,
+        200,
+    ),
+]
+
+
+@pytest.fixture
+def rows(admin: Caller, pool: Any, route: Any) -> dict[str, Any]:
+    """One of everything, made by an administrator."""
+    priced = admin.made("/models/", {"name": "priced"})
+    return {
+        "organisation": admin.organisation.pk,
+        "team": admin.made("/teams/", {"name": "Idle"}),
+        "project": admin.made("/projects/", {"name": "Idle", "team": "Default"}),
+        "model": priced,
+        "price": admin.made("/prices/", {"model": "priced", **PRICE}),
+        "pool": pool,
+        "spare": admin.made("/pools/", {**POOL, "name": "spare"}),
+        "route": route,
+        "key": admin.made("/keys/", {"name": "app"}),
+    }
+
+
+@pytest.mark.parametrize("write", WRITES, ids=lambda write: write.name)
+def test_a_role_may_write_what_is_its_own_and_nothing_else(
+    write: Write, admin: Caller, rows: dict[str, Any], make_caller: Callable[..., Caller]
+) -> None:
+    for role in ROLES:
+        caller = make_caller(role, admin.organisation)
+        with transaction.atomic():
+            response = write.call(caller, rows)
+            transaction.set_rollback(True)
+        expected = write.code if role in write.allowed else 403
+        assert response.status_code == expected, (role, response.content)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_role_reads_everything(
+    role: str, admin: Caller, rows: dict[str, Any], make_caller: Callable[..., Caller]
+) -> None:
+    caller = make_caller(role, admin.organisation)
+    for noun in LISTS:
+        response = caller.get(f"/{noun}/")
+        assert response.status_code == 200
+        assert response.json()["results"] != []
+
+
+@pytest.mark.parametrize("noun", LISTS)
+def test_a_caller_without_a_role_is_refused(
+    noun: str, admin: Caller, make_caller: Callable[..., Caller]
+) -> None:
+    response = make_caller("none", admin.organisation).get(f"/{noun}/")
+    assert response.status_code == 403
+    assert response.json()["code"] == "permission_denied"
+
+
+@pytest.mark.parametrize("noun", LISTS)
+def test_a_caller_without_a_token_is_asked_for_one(noun: str, db: None) -> None:
+    response = Client().get(f"/api/v1/{noun}/")
+    assert response.status_code == 401
+    assert response["WWW-Authenticate"] == 'Bearer realm="headworks"'
+    assert response.json()["code"] == "not_authenticated"
+
+
+def test_roles_of_finance_and_operator_add_up(
+    actor: Actor, admin: Caller, rows: dict[str, Any], make_caller: Callable[..., Caller]
+) -> None:
+    caller = make_caller("operator", admin.organisation)
+    account = admin.organisation.service_accounts.order_by("-created_at").first()
+    assert account is not None
+    grant_role(actor, subject=account, organisation=admin.organisation, role=Role.FINANCE)
+    assert caller.patch(f"/pools/{rows['pool']['id']}/", {"replicas": 2}).status_code == 200
+    price = caller.patch(f"/prices/{rows['price']['id']}/", {"input_nanousd_per_mtok": "7"})
+    assert price.status_code == 200
+
+
+def test_a_signed_in_operator_writes_with_the_session_and_its_csrf_token(
+    actor: Actor, admin: Caller
+) -> None:
+    user = create_user(actor, username="ann", email="ann@example.com", password="a long pass 1")
+    grant_role(actor, subject=user, organisation=admin.organisation, role=Role.OPERATOR)
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(user)
+    assert client.get("/api/v1/pools/").status_code == 200
+    without = client.post("/api/v1/teams/", {"name": "x"}, content_type="application/json")
+    assert without.status_code == 403
+    client.get("/accounts/logout/")
+    token = client.cookies["headworks_csrf"].value
+    response = client.post(
+        "/api/v1/teams/",
+        {"name": "x"},
+        content_type="application/json",
+        headers={"x-csrftoken": token},
+    )
+    assert response.status_code == 201
+
+
+def test_only_the_platform_administrator_makes_organisations(actor: Actor, admin: Caller) -> None:
+    assert admin.post("/organisations/", {"name": "Second"}).status_code == 403
+    user = create_user(actor, username="root", password="a long pass 1", is_platform_admin=True)
+    client = Client()
+    client.force_login(user)
+    document = {"name": "Second", "time_zone": "Europe/Berlin"}
+    response = client.post("/api/v1/organisations/", document, content_type="application/json")
+    assert response.status_code == 201
+    assert response.json()["time_zone"] == "Europe/Berlin"
+    assert len(client.get("/api/v1/projects/").json()["results"]) == 2
+    ambiguous = client.post("/api/v1/keys/", {"name": "k"}, content_type="application/json")
+    assert ambiguous.status_code == 400
+    assert list(ambiguous.json()["fields"]) == ["organisation"]
+    told = {"name": "k", "organisation": "Second"}
+    named = client.post("/api/v1/keys/", told, content_type="application/json")
+    assert named.json()["organisation_id"] == response.json()["id"]

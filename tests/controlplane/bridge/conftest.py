@@ -1,0 +1,107 @@
+"""Recorders on a real store and a real database."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from threading import Thread
+from urllib.parse import urlsplit
+
+import pytest
+from django.conf import settings
+from django.db import connection, connections
+from redis import Redis
+
+from controlplane.bridge.recorder import Recorder, connect_store
+from inference.contract.wire import USAGE_STREAM
+from tests.controlplane.ledger_events import NOON
+
+MANAGE = Path(__file__).parents[3] / "manage.py"
+PATIENCE_S = 30.0
+
+
+def wait_until(is_so: Callable[[], bool], what: str) -> None:
+    """Poll until it is so, or fail saying what wasn't."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline, f"not within {PATIENCE_S:.0f} s: {what}"
+        time.sleep(0.01)
+
+
+def environment_of_process() -> dict[str, str]:
+    """What a process of ours is started with to work on this test's database."""
+    url = urlsplit(settings.HEADWORKS.database_url.get_secret_value())
+    database = url._replace(path=f"/{connection.settings_dict['NAME']}").geturl()
+    return {**os.environ, "HEADWORKS_DATABASE_URL": database}
+
+
+@dataclass
+class Recording:
+    """Recorders of one test: in this process step by step, or as threads and processes."""
+
+    store: Redis
+    now: datetime = NOON
+    running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def recorder(
+        self,
+        name: str = "test",
+        *,
+        is_stopping: Callable[[], bool] = lambda: False,
+        **options: int,
+    ) -> Recorder:
+        return Recorder(
+            connect_store(settings.HEADWORKS.state_url.get_secret_value()),
+            name,
+            is_stopping=is_stopping,
+            wait=lambda seconds: None,
+            now=lambda: self.now,
+            **options,
+        )
+
+    def drain(self, recorder: Recorder | None = None) -> None:
+        """Record until nothing is left."""
+        recorder = recorder or self.recorder()
+        recorder.step()
+        while self.left:
+            recorder.step()
+
+    @property
+    def left(self) -> int:
+        return int(self.store.xlen(USAGE_STREAM))
+
+    def start_process(self) -> subprocess.Popen[bytes]:
+        """A recorder as an operating-system process on this test's database."""
+        process = subprocess.Popen(
+            [sys.executable, str(MANAGE), "record_usage"],
+            env=environment_of_process(),
+            stderr=subprocess.DEVNULL,
+        )
+        self.running.append(process)
+        return process
+
+    def start_thread(self, recorder: Recorder) -> Thread:
+        """A recorder that works in the background until it is told to stop."""
+
+        def work() -> None:
+            try:
+                recorder.run()
+            finally:
+                connections.close_all()
+
+        thread = Thread(target=work)
+        thread.start()
+        return thread
+
+
+@pytest.fixture
+def recording(transactional_db: None, state_store: Redis) -> Iterator[Recording]:
+    found = Recording(state_store)
+    yield found
+    for process in found.running:
+        process.kill()
+        process.wait()

@@ -1,0 +1,135 @@
+"""Organisations with callers of every role, and an empty state store."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.core.management import call_command
+from django.http import HttpResponse
+from django.test import Client
+from redis import Redis
+
+from controlplane.bridge.store import open_store
+from controlplane.models import Organisation, Role
+from controlplane.services.actors import Actor, Via, system_actor
+from controlplane.services.organisations import create_organisation
+from controlplane.services.users import create_service_account, grant_role, issue_token
+
+
+@dataclass
+class Caller:
+    """Somebody with a token who calls the API and reads JSON."""
+
+    token: str = field(repr=False)
+    organisation: Organisation
+    role: str
+    client: Client = field(default_factory=lambda: Client(raise_request_exception=False))
+
+    def call(self, method: str, path: str, document: object = None, **headers: str) -> HttpResponse:
+        """One call below /api/v1; header names with underscores for hyphens."""
+        told = {"authorization": f"Bearer {self.token}"}
+        told.update({name.replace("_", "-"): value for name, value in headers.items()})
+        body = None if document is None else json.dumps(document)
+        return self.client.generic(
+            method,
+            f"/api/v1{path}",
+            data=body or "",
+            content_type="application/json" if body is not None else "",
+            headers=told,
+        )
+
+    def get(self, path: str, **headers: str) -> HttpResponse:
+        return self.call("GET", path, **headers)
+
+    def post(self, path: str, document: object = None, **headers: str) -> HttpResponse:
+        return self.call("POST", path, {} if document is None else document, **headers)
+
+    def patch(self, path: str, document: object, **headers: str) -> HttpResponse:
+        return self.call("PATCH", path, document, **headers)
+
+    def delete(self, path: str, **headers: str) -> HttpResponse:
+        return self.call("DELETE", path, **headers)
+
+    def made(self, path: str, document: object) -> Any:
+        """What a POST made, which must have worked."""
+        response = self.post(path, document)
+        assert response.status_code == 201, response.content
+        return response.json()
+
+
+@pytest.fixture
+def actor() -> Actor:
+    return system_actor("tests", via=Via.COMMAND)
+
+
+@pytest.fixture
+def make_caller(db: None, actor: Actor) -> Callable[..., Caller]:
+    """A caller of a role, in a new organisation unless one is given."""
+    numbers = count(1)
+
+    def make(role: str = "admin", organisation: Organisation | None = None) -> Caller:
+        number = next(numbers)
+        home = organisation or create_organisation(actor, name=f"Org {number}")
+        account = create_service_account(actor, organisation=home, name=f"program {number}")
+        if role != "none":
+            grant_role(actor, subject=account, organisation=home, role=Role(role))
+        token = issue_token(actor, service_account=account).text
+        return Caller(token, home, role)
+
+    return make
+
+
+@pytest.fixture
+def admin(make_caller: Callable[..., Caller]) -> Caller:
+    return make_caller("admin")
+
+
+@pytest.fixture
+def organisation(admin: Caller) -> Organisation:
+    return admin.organisation
+
+
+POOL = {
+    "name": "mine",
+    "provisioner": "static",
+    "addresses": ["http://127.0.0.1:9000/v1"],
+    "model": "gpt-x",
+}
+ROUTE = {"name": "chat", "targets": [{"pool": "mine", "weight": 1}]}
+
+
+@pytest.fixture
+def pool(admin: Caller) -> Any:
+    return admin.made("/pools/", POOL)
+
+
+@pytest.fixture
+def route(admin: Caller, pool: Any) -> Any:
+    return admin.made("/routes/", ROUTE)
+
+
+@pytest.fixture
+def state_store() -> Iterator[Redis]:
+    """The state store, empty."""
+    with open_store() as store:
+        store.flushdb()
+        yield store
+
+
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder whose path leaves room for the names of sockets."""
+    made: Path = tmp_path_factory.mktemp("s")
+    return made
+
+
+@pytest.fixture(scope="session")
+def collected_files() -> None:
+    """The static files where pages look for them."""
+    settings.STATIC_ROOT.mkdir(exist_ok=True)
+    call_command("collectstatic", interactive=False, verbosity=0)

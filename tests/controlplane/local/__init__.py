@@ -1,0 +1,1 @@
+"""The one-machine installation: real processes, in folders of their own."""

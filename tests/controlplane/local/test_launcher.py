@@ -1,0 +1,107 @@
+"""However launcher, guardian or children end, the groups on record end with them."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from controlplane.local.processes import GATEWAY, STORE, WORKER, members_of, start_group
+from tests.controlplane.local.dummies import (
+    STUBBORN,
+    DummyRun,
+    dummy_run,
+    running,
+    shell_start,
+    start_dummy,
+    wait_for,
+)
+
+pytestmark = pytest.mark.fault
+
+SLEEP = "exec sleep 600"
+PLAN = {"gateway": (GATEWAY, SLEEP), "valkey-state": (STORE, SLEEP)}
+
+
+def hurries(run: DummyRun, number: signal.Signals) -> bool:
+    """Send the signal until the launcher hurries: two that come at once count as one."""
+    run.process.send_signal(number)
+    return run.said("hurrying")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_no_group_outlives_the_launcher_however_it_ends(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    plan = {**PLAN, "gateway": (GATEWAY, STUBBORN)}
+    with dummy_run(tmp_path / "var", plan) as run:
+        wait_for(lambda: set(running(run.places)) == set(plan), "all children")
+        records = [run.record(name) for name in plan]
+        wait_for(lambda: len(members_of(records[0])) >= 2, "the grandchild")
+        run.process.send_signal(number)
+        if number != signal.SIGKILL:
+            wait_for(lambda: hurries(run, number), "a hurry")
+        run.process.wait(30)
+        wait_for(lambda: not any(members_of(record) for record in records), "no group")
+        wait_for(lambda: not list(run.places.groups.iterdir()), "no record")
+        expected = -signal.SIGKILL if number == signal.SIGKILL else 0
+        assert run.process.returncode == expected
+
+
+def test_a_killed_guardian_is_replaced_and_the_new_one_guards(tmp_path: Path) -> None:
+    with dummy_run(tmp_path / "var", PLAN) as run:
+        wait_for(lambda: run.said("all started"), "all children")
+        first, before = run.guardian(), running(run.places)
+        os.kill(first, signal.SIGKILL)
+        wait_for(lambda: run.guardian() not in (0, first), "a new guardian")
+        assert running(run.places) == before
+        run.process.kill()
+        wait_for(lambda: not running(run.places), "no group")
+
+
+def test_a_group_that_somebody_else_recorded_is_ended_too(tmp_path: Path) -> None:
+    with dummy_run(tmp_path / "var", PLAN) as run:
+        wait_for(lambda: run.said("all started"), "all children")
+        start = shell_start(run.places, "worker-pool-0", WORKER, STUBBORN)
+        with start_group(start, run.places.groups) as worker:
+            run.process.kill()
+            assert worker.wait(30) == -signal.SIGKILL
+        wait_for(lambda: not running(run.places), "no group")
+
+
+def test_what_an_earlier_run_left_is_ended_at_the_next_start(tmp_path: Path) -> None:
+    with dummy_run(tmp_path / "var", PLAN) as run:
+        wait_for(lambda: run.said("all started"), "all children")
+        left = [run.record(name) for name in PLAN]
+        os.kill(run.guardian(), signal.SIGSTOP)
+        run.process.kill()
+        run.process.wait(30)
+        os.kill(run.guardian(), signal.SIGKILL)
+        assert all(members_of(record) for record in left)
+        with dummy_run(tmp_path / "var", {}) as again:
+            wait_for(lambda: again.said("left from an earlier run"), "the sweep")
+            wait_for(lambda: again.said("all started"), "the start")
+            assert not any(members_of(record) for record in left)
+
+
+def test_a_child_that_dies_is_started_again_after_its_group_was_ended(tmp_path: Path) -> None:
+    with dummy_run(tmp_path / "var", {"gateway": (GATEWAY, f"echo hello; {STUBBORN}")}) as run:
+        wait_for(lambda: running(run.places), "the child")
+        first = run.record("gateway")
+        wait_for(lambda: len(members_of(first)) >= 2, "the grandchild")
+        os.kill(first.pid, signal.SIGKILL)
+        wait_for(lambda: run.said("again in 0.5 s"), "a word of it")
+        wait_for(lambda: set(running(run.places).values()) - {first}, "another child")
+        assert members_of(first) == ()
+        assert run.said("gateway ended (-9)")
+        assert run.said("\nhello\n")
+
+
+def test_a_second_launcher_on_the_same_folder_is_refused(tmp_path: Path) -> None:
+    with dummy_run(tmp_path / "var", PLAN) as run:
+        wait_for(lambda: run.said("all started"), "the first")
+        before = running(run.places)
+        second = start_dummy(tmp_path / "var", PLAN, output=tmp_path / "second.out")
+        assert second.process.wait(30) == 1
+        assert second.said(f"already runs on {run.places.var} (process {run.process.pid}); stop")
+        assert running(run.places) == before

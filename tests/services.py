@@ -1,0 +1,111 @@
+"""A pytest plugin: one PostgreSQL and two Valkeys for the whole run, and the settings to find them.
+
+Loaded by `-p tests.services`, so that they run before Django's settings are read. Everything lies
+in one temporary folder; a guardian ends it all and removes the folder, also if pytest is killed.
+"""
+
+import base64
+import os
+import secrets
+import tempfile
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from pathlib import Path
+from subprocess import Popen
+
+import pytest
+
+from controlplane.local.guardian import READY, start_guardian
+from controlplane.local.places import Places, make_places, tail_of
+from controlplane.local.postgres import is_answering as is_postgres_answering
+from controlplane.local.postgres import prepare_postgres, start_postgres
+from controlplane.local.problems import LocalProblem
+from controlplane.local.valkey import CACHE, STATE, Store, StoreUser, start_store
+from controlplane.local.valkey import is_answering as is_store_answering
+
+_ROLE = "tests"
+_START_S = 30.0
+_STOP_S = 30.0
+_POLL_S = 0.01
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, None, None]:
+    """Start the services before any other plugin looks at the environment."""
+    known = early_config.known_args_namespace
+    if not known.help and not known.version:
+        places = make_places(Path(tempfile.mkdtemp(prefix="headworks-tests-")))
+        processes = [_start_guardian(places)]
+        early_config.add_cleanup(lambda: _end(processes))
+        os.environ.update(_start_services(places, processes))
+    return (yield)
+
+
+def _start_guardian(places: Places) -> Popen[bytes]:
+    guardian = start_guardian(places, "--remove")
+    assert guardian.stdout is not None
+    if guardian.stdout.readline().decode().strip() != READY:
+        raise LocalProblem(tail_of(places.log("guardian")))
+    return guardian
+
+
+def _end(processes: Sequence[Popen[bytes]]) -> None:
+    guardian = processes[0]
+    assert guardian.stdin is not None
+    assert guardian.stdout is not None
+    guardian.stdin.close()
+    guardian.stdout.close()
+    for process in processes:
+        process.wait(_STOP_S)
+
+
+def _start_services(places: Places, processes: list[Popen[bytes]]) -> Mapping[str, str]:
+    user = StoreUser(_ROLE, secrets.token_hex(16), "alldbs ~* &* +@all")
+    state, cache = (Store(name, places, (user,)) for name in (STATE, CACHE))
+    postgres = prepare_postgres(places, is_for_tests=True)
+    processes.append(start_postgres(postgres))
+    processes.append(start_store(state, is_lasting=False))
+    processes.append(start_store(cache))
+    _wait_until(lambda: is_postgres_answering(postgres), places.log("postgres"))
+    _wait_until(lambda: is_store_answering(state), places.log("valkey-state"))
+    _wait_until(lambda: is_store_answering(cache), places.log("valkey-cache"))
+    return {
+        "HEADWORKS_VAR": str(places.var),
+        "HEADWORKS_DATABASE_URL": postgres.url,
+        "HEADWORKS_STATE_URL": state.url(_ROLE),
+        "HEADWORKS_CACHE_URL": cache.url(_ROLE),
+        "HEADWORKS_BROKER_URL": state.broker_url(_ROLE),
+        "HEADWORKS_SECRET_KEY": secrets.token_hex(32),
+        "HEADWORKS_DATA_KEY": _random_key(),
+        "HEADWORKS_KEY_PEPPERS": f"1:{_random_key()}",
+    }
+
+
+def _random_key() -> str:
+    return base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
+
+
+def _wait_until(is_answering: Callable[[], bool], log: Path) -> None:
+    deadline = time.monotonic() + _START_S
+    while not is_answering():
+        if time.monotonic() > deadline:
+            raise LocalProblem(f"no answer after {_START_S:.0f} s; {log} ends:\n{tail_of(log)}")
+        time.sleep(_POLL_S)
+
+
+@pytest.fixture(scope="session")
+def database_url() -> str:
+    """The PostgreSQL of this run, as a role that may make databases."""
+    return os.environ["HEADWORKS_DATABASE_URL"]
+
+
+@pytest.fixture(scope="session")
+def state_url() -> str:
+    """The state store of this run, as a user who may do everything."""
+    return os.environ["HEADWORKS_STATE_URL"]
+
+
+@pytest.fixture(scope="session")
+def cache_url() -> str:
+    """The cache store of this run, as a user who may do everything."""
+    return os.environ["HEADWORKS_CACHE_URL"]
