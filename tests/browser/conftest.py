@@ -1,0 +1,179 @@
+"""A console and a recorder as processes, and a Chromium that looks at them."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from redis import Redis
+
+from controlplane.models import Organisation, Role
+from controlplane.services.actors import Actor
+from controlplane.services.organisations import create_organisation
+from controlplane.services.users import create_user, grant_role
+from inference.contract.events import End
+from tests.controlplane.bridge.conftest import MANAGE, environment_of_process, wait_until
+from tests.controlplane.conftest import actor, collected_files, state_store
+from tests.controlplane.ledger_events import feed
+from tests.installation import free_port
+
+__all__ = ["actor", "collected_files", "state_store"]
+
+CHROMIUM = "/usr/bin/chromium"
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+USER, PASSWORD = "mira", "a-long-enough-passphrase-4"
+DESKTOP, PHONE = (1400, 900), (390, 844)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One Chromium a module. Playwright's loop runs in this thread, so Django must be told."""
+    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+        chromium = playwright.chromium.launch(
+            executable_path=CHROMIUM, headless=True, args=list(FLAGS)
+        )
+        yield chromium
+        chromium.close()
+
+
+@dataclass
+class Console:
+    """A running console with one organisation, whose traffic the test makes up."""
+
+    url: str
+    store: Redis
+    organisation: Organisation
+
+    def traffic(self, *ends: End) -> None:
+        """Put ends into the stream as this organisation's."""
+        for end in ends:
+            origin = replace(end.origin, organisation_id=self.organisation.pk)
+            feed(self.store, replace(end, origin=origin))
+
+
+@pytest.fixture
+def console(
+    browser: Browser,
+    transactional_db: None,
+    state_store: Redis,
+    collected_files: None,
+    actor: Actor,
+) -> Iterator[Console]:
+    organisation = create_organisation(actor, name="Nordhavn")
+    user = create_user(actor, username=USER, password=PASSWORD)
+    grant_role(actor, subject=user, organisation=organisation, role=Role.VIEWER)
+    port = free_port()
+    commands = (
+        ("-m", "uvicorn", "controlplane.asgi:application", "--port", str(port)),
+        (str(MANAGE), "record_usage"),
+    )
+    processes = [
+        subprocess.Popen(
+            [sys.executable, *command],
+            cwd=MANAGE.parent,
+            env=environment_of_process(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for command in commands
+    ]
+    url = f"http://127.0.0.1:{port}"
+    try:
+        wait_until(lambda: is_serving(url), "the console")
+        yield Console(url, state_store, organisation)
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait(30)
+
+
+def is_serving(url: str) -> bool:
+    try:
+        with urlopen(f"{url}/-/status", timeout=5) as response:
+            return bool(response.status == 200)
+    except URLError:
+        return False
+
+
+@dataclass
+class Visitor:
+    """One browser window. What the browser complains about fails the test that opened it."""
+
+    page: Page
+    console: Console
+    complaints: list[str] = field(default_factory=list)
+
+    def go(self, path: str) -> None:
+        self.page.goto(f"{self.console.url}{path}")
+
+    def sign_in(self) -> None:
+        self.go("/")
+        self.page.get_by_label("User name or e-mail").fill(USER)
+        self.page.get_by_label("Password").fill(PASSWORD)
+        self.page.get_by_role("button", name="Sign in").click()
+        expect(self.page.get_by_role("heading", name="Requests", exact=True)).to_be_visible()
+
+    def check_accessibility(self) -> None:
+        """Fail unless axe finds nothing at all."""
+        results = Axe().run(self.page)
+        assert results.violations_count == 0, results.generate_report()
+
+    def note(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(message.text)
+
+
+@pytest.fixture
+def visit(browser: Browser, console: Console) -> Iterator[Callable[..., Visitor]]:
+    """Open windows of a size and theme."""
+    visitors: list[Visitor] = []
+
+    def open_window(size: tuple[int, int] = DESKTOP, theme: str = "dark") -> Visitor:
+        context = browser.new_context(
+            viewport={"width": size[0], "height": size[1]},
+            color_scheme="dark" if theme == "dark" else "light",
+            permissions=["clipboard-read", "clipboard-write"],
+        )
+        visitor = Visitor(context.new_page(), console)
+        visitor.page.on("console", visitor.note)
+        visitor.page.on("pageerror", lambda error: visitor.complaints.append(str(error)))
+        visitors.append(visitor)
+        return visitor
+
+    yield open_window
+    for visitor in visitors:
+        visitor.page.context.close()
+    assert [visitor.complaints for visitor in visitors] == [[] for _ in visitors]
+
+
+@pytest.fixture
+def visitor(visit: Callable[..., Visitor]) -> Visitor:
+    """A signed-in window on a desk."""
+    found = visit()
+    found.sign_in()
+    return found
+
+
+@pytest.fixture
+def shots(tmp_path: Path) -> Path:
+    """Where pictures go: HEADWORKS_SCREENSHOTS, or a folder that goes with the test."""
+    folder = Path(os.environ.get("HEADWORKS_SCREENSHOTS") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

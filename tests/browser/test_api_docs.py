@@ -1,0 +1,24 @@
+"""The API's reference in a real browser, under the console's own content security policy."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Visitor
+
+pytestmark = pytest.mark.browser
+
+
+def test_every_operation_is_shown_offline_and_without_a_complaint(visitor: Visitor) -> None:
+    elsewhere: list[str] = []
+    visitor.page.on(
+        "request",
+        lambda request: (
+            None if request.url.startswith(visitor.console.url) else elsewhere.append(request.url)
+        ),
+    )
+    visitor.go("/api/docs/")
+    expect(visitor.page.locator(".opblock").first).to_be_visible(timeout=20_000)
+    assert visitor.page.locator(".opblock").count() >= 40
+    visitor.page.locator("#operations-pools-pools_create .opblock-summary").click()
+    expect(visitor.page.locator("#operations-pools-pools_create")).to_contain_text("provisioner")
+    assert [url for url in elsewhere if not url.startswith("data:")] == []
