@@ -55,7 +55,7 @@ def test_the_top_level_is_the_agreed_one() -> None:
     assert {top for top in tops if not top.startswith(".")} <= TOP_LEVEL
 
 
-@pytest.mark.parametrize("kind", [ast.Global, ast.Nonlocal])
+@pytest.mark.parametrize("kind", [ast.Global])
 def test_no_state_is_kept_behind_the_back_of_a_function(kind: type[ast.stmt]) -> None:
     found = [
         f"{source.name}:{node.lineno}"

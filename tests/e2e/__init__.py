@@ -1,0 +1,1 @@
+"""End to end, as a user: the launcher, a real engine, curl, the official client, Chromium."""

@@ -1,0 +1,173 @@
+"""A whole installation under test: the launcher as its user starts it, in a folder of its own."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+READY_LINE = "Ctrl-C stops everything"
+POLL_S = 0.05
+# a test's own embedded services must not leak into the installation it starts
+KEPT_SETTINGS = ("HEADWORKS_ENGINE_CACHE",)
+
+
+def free_port() -> int:
+    """A port nothing listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def wait_until(condition: Callable[[], Any], within_s: float, what: str) -> Any:
+    """Poll until the condition gives something true and return it, or fail saying what for."""
+    deadline = time.monotonic() + within_s
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {within_s:.0f} s: {what}")
+        time.sleep(POLL_S)
+    return value
+
+
+def processes_of(var: Path) -> dict[int, str]:
+    """Every living process started for the installation in this folder, by pid."""
+    mark = f"HEADWORKS_VAR={var}".encode()
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            settings = (entry / "environ").read_bytes().split(b"\0")
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue
+        if mark in settings and command and int(entry.name) != os.getpid():
+            found[int(entry.name)] = command
+    return found
+
+
+@dataclass
+class Installation:
+    """A running launcher and how to reach what it started."""
+
+    var: Path
+    process: subprocess.Popen[bytes]
+    output: Path
+    settings: Mapping[str, str]
+    demo: dict[str, str] = field(default_factory=dict)
+
+    def wait_ready(self, within_s: float) -> None:
+        """Return once the launcher says that all is up, or fail with what it printed."""
+        deadline = time.monotonic() + within_s
+        while READY_LINE not in self.output.read_text():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                pytest.fail(f"the installation did not start:\n{self.output.read_text()}")
+            time.sleep(POLL_S)
+        lines = (self.var / "demo.env").read_text().split()
+        self.demo = dict(line.split("=", 1) for line in lines)
+
+    def find(self, *words: str) -> list[int]:
+        """Pids of its processes whose command line has all these words."""
+        running = processes_of(self.var)
+        return [pid for pid, line in running.items() if all(word in line for word in words)]
+
+    def api(self, method: str, path: str, document: object = None) -> Any:
+        """Call the REST API as its token; a refusal is an `HTTPError`."""
+        url = f"{self.demo['CONSOLE_URL']}/api/v1{path}"
+        return call_json(method, url, self.demo["API_TOKEN"], document)
+
+    def chat(self, **fields: object) -> tuple[str, Any]:
+        """Ask the gateway for a completion as the demo key: the request's id and the answer."""
+        url = f"{self.demo['GATEWAY_URL']}/v1/chat/completions"
+        body = {"messages": [{"role": "user", "content": "ping"}], **fields}
+        with call("POST", url, self.demo["API_KEY"], body) as answer:
+            return answer.headers["x-request-id"], json.load(answer)
+
+    def wait_for_request(self, event_id: str, within_s: float = 10) -> Any:
+        """The ledger's row of a request, as the REST API tells it."""
+
+        def found() -> Any:
+            try:
+                return self.api("GET", f"/requests/{event_id}/")
+            except urllib.error.HTTPError as refusal:
+                refusal.close()
+                return None
+
+        return wait_until(found, within_s, f"a ledger row for {event_id}")
+
+    def stop(self, number: signal.Signals = signal.SIGTERM, within_s: float = 40) -> None:
+        """Signal the launcher and wait until nothing of the installation is left."""
+        self.process.send_signal(number)
+        wait_until(lambda: not processes_of(self.var), within_s, "everything to end")
+        self.process.wait(5)
+
+
+def call(method: str, url: str, token: str, document: object = None) -> Any:
+    """Make one call with a bearer token; the answer is open and a refusal an `HTTPError`."""
+    data = None if document is None else json.dumps(document).encode()
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    request = urllib.request.Request(url, data, headers, method=method)
+    return urllib.request.urlopen(request, timeout=60)
+
+
+def call_json(method: str, url: str, token: str, document: object = None) -> Any:
+    """`call`, and the answer's document; None when it has no body."""
+    with call(method, url, token, document) as answer:
+        text = answer.read()
+        return json.loads(text) if text else None
+
+
+def start_installation(var: Path, **settings: str) -> Installation:
+    """Start the launcher on this folder; ports are free ones unless given."""
+    outer = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("HEADWORKS_") or name in KEPT_SETTINGS
+    }
+    ports = {
+        "HEADWORKS_CONSOLE_PORT": str(free_port()),
+        "HEADWORKS_GATEWAY_PORT": str(free_port()),
+    }
+    given = {f"HEADWORKS_{name}": value for name, value in settings.items()}
+    environment = {**outer, **ports, **given, "HEADWORKS_VAR": str(var)}
+    output = var.with_suffix(".out")
+    with output.open("ab") as sink:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "controlplane.local", "run"],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    return Installation(var, process, output, environment)
+
+
+@contextmanager
+def running_installation(
+    var: Path, *, within_s: float = 120, **settings: str
+) -> Iterator[Installation]:
+    """An installation that is up inside the block and wholly gone after it."""
+    installation = start_installation(var, **settings)
+    try:
+        installation.wait_ready(within_s)
+        yield installation
+    finally:
+        if installation.process.poll() is None:
+            installation.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: not processes_of(var), 40, "everything to end")
+        installation.process.wait(5)
