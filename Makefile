@@ -43,4 +43,4 @@ test: lint browser-environment engine-environment
 	$(BIN)/pytest
 
 clean:
-	rm -rf $(VENV) staticfiles
+	rm -rf $(VENV)

@@ -132,7 +132,6 @@ def _pools() -> Iterable[PoolRecord]:
             engine_arguments=dict(row.engine_arguments),
             port_base=row.port_base,
             restart_generation=row.restart_generation,
-            max_concurrency=row.max_concurrency,
             start_timeout_s=row.start_timeout_s,
             drain_timeout_s=row.drain_timeout_s,
         )

@@ -221,7 +221,7 @@ TIME_ZONE = "UTC"
 
 SERVESTATIC_ALLOW_ALL_ORIGINS = False
 STATIC_URL = "/static/"
-STATIC_ROOT = BASE_DIR / "staticfiles"
+STATIC_ROOT = HEADWORKS.var / "static"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "servestatic.storage.CompressedManifestStaticFilesStorage"},

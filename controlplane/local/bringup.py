@@ -120,7 +120,8 @@ def _relay(log: Path, say: Callable[[str], None]) -> Callable[[], None]:
         except FileNotFoundError:
             return
         for line in lines[position:]:
-            say(line)
+            if not line.startswith("{"):  # structured logs are for the file
+                say(line)
         position = len(lines)
 
     return relay
@@ -128,15 +129,11 @@ def _relay(log: Path, say: Callable[[str], None]) -> Callable[[], None]:
 
 async def _bring_up_console(installation: Installation, launcher: Launcher) -> Mapping[str, str]:
     """Database, migrations, demo, then what needs them; return how to reach them."""
-    settings, places = installation.settings, installation.places
-    postgres = None if settings.database_url else await _keep_postgres(launcher, places)
-    await _run_command(installation, launcher, postgres, "migrate", ("migrate_safely",))
-    seeded = places.run / "seeded.env"
-    await _run_command(
-        installation, launcher, postgres, "seed", ("seed_demo", "--secrets-file", str(seeded))
+    settings = installation.settings
+    postgres = (
+        None if settings.database_url else await _keep_postgres(launcher, installation.places)
     )
-    await _run_command(installation, launcher, postgres, "publish", ("publish_configuration",))
-    pairs = update_demo_file(places.demo, seeded, settings)
+    pairs = await _prepare(installation, launcher, postgres)
     for child in _control_children(installation, postgres):
         await launcher.keep(child)
     console = partial(is_serving, settings.console_url, "/-/status")
@@ -156,20 +153,18 @@ async def _keep_postgres(launcher: Launcher, places: Places) -> Postgres:
     return server
 
 
-async def _run_command(
-    installation: Installation,
-    launcher: Launcher,
-    postgres: Postgres | None,
-    name: str,
-    arguments: tuple[str, ...],
-) -> None:
-    """Run a management command to its end."""
-    is_seed = name == "seed"
-    environment = (seed_environment if is_seed else control_environment)(installation, postgres)
-    start = start_of(installation, name, TASK, ("manage.py", *arguments), environment)
-    began = time.monotonic()
-    await launcher.run_once(start, f"manage.py {arguments[0]}")
-    launcher.terminal.say(f"{name}: done in {time.monotonic() - began:.1f} s")
+async def _prepare(
+    installation: Installation, launcher: Launcher, postgres: Postgres | None
+) -> Mapping[str, str]:
+    """Static files, migrations, demo and first version; return how to reach what will run."""
+    places = installation.places
+    seeded = places.run / "seeded.env"
+    arguments = ("manage.py", "prepare", "--secrets-file", str(seeded))
+    environment = seed_environment(installation, postgres)
+    start = start_of(installation, "prepare", TASK, arguments, environment)
+    start.log.unlink(missing_ok=True)
+    await launcher.run_once(start, "manage.py prepare", _relay(start.log, launcher.terminal.say))
+    return update_demo_file(places.demo, seeded, installation.settings)
 
 
 def _control_children(installation: Installation, postgres: Postgres | None) -> tuple[Child, ...]:

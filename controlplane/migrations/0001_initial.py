@@ -232,7 +232,6 @@ class Migration(migrations.Migration):
                 ('engine_arguments', models.JSONField(blank=True, default=dict)),
                 ('port_base', models.PositiveIntegerField(blank=True, null=True)),
                 ('restart_generation', models.PositiveIntegerField(default=0)),
-                ('max_concurrency', models.PositiveIntegerField(blank=True, null=True)),
                 ('start_timeout_s', models.PositiveIntegerField(default=600)),
                 ('drain_timeout_s', models.PositiveIntegerField(default=30)),
                 ('model', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='pools', to='controlplane.cataloguemodel')),
@@ -408,10 +407,6 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='pool',
             constraint=models.CheckConstraint(condition=models.Q(('port_base__isnull', True), models.Q(('port_base__gte', 1), ('port_base__lte', 65535)), _connector='OR'), name='pool_port_in_range'),
-        ),
-        migrations.AddConstraint(
-            model_name='pool',
-            constraint=models.CheckConstraint(condition=models.Q(('max_concurrency__isnull', True), ('max_concurrency__gte', 1), _connector='OR'), name='pool_concurrency_positive'),
         ),
         migrations.AddConstraint(
             model_name='pool',

@@ -45,7 +45,6 @@ class Pool(VersionedRow):
     engine_arguments = JSONField(default=dict, blank=True)
     port_base = PositiveIntegerField(null=True, blank=True)
     restart_generation = PositiveIntegerField(default=0)
-    max_concurrency = PositiveIntegerField(null=True, blank=True)
     start_timeout_s = PositiveIntegerField(default=600)
     drain_timeout_s = PositiveIntegerField(default=30)
 
@@ -65,10 +64,6 @@ class Pool(VersionedRow):
             CheckConstraint(
                 condition=Q(port_base__isnull=True) | Q(port_base__gte=1, port_base__lte=65_535),
                 name="pool_port_in_range",
-            ),
-            CheckConstraint(
-                condition=Q(max_concurrency__isnull=True) | Q(max_concurrency__gte=1),
-                name="pool_concurrency_positive",
             ),
             CheckConstraint(
                 condition=Q(start_timeout_s__gte=1), name="pool_start_timeout_positive"

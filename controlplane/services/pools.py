@@ -26,7 +26,7 @@ _EDITABLE = frozenset(
     (
         *("name", "model", "provisioner", "backend", "served_model_name", "power", "replicas"),
         *("addresses", "credential", "model_source", "engine_arguments", "port_base"),
-        *("restart_generation", "max_concurrency", "start_timeout_s", "drain_timeout_s"),
+        *("restart_generation", "start_timeout_s", "drain_timeout_s"),
     )
 )
 
@@ -42,7 +42,6 @@ class PoolSettings(TypedDict, total=False):
     model_source: str | None
     engine_arguments: Mapping[str, object]
     port_base: int | None
-    max_concurrency: int | None
     start_timeout_s: int
     drain_timeout_s: int
 

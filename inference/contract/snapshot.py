@@ -56,8 +56,7 @@ class PoolRecord:
     `addresses` are base URLs of a static pool, one worker each, ending before `/chat/completions`
     (usually in `/v1`). `credential` is sealed by `sealing.encrypt`; None means no credential for
     static pools, and the worker's derived key for pools whose workers we start. `engine_arguments`
-    maps allow-listed names of `params.ENGINE_ARGUMENTS` to values. `max_concurrency` is the most
-    requests one worker is sent at once over all gateways; None is no limit.
+    maps allow-listed names of `params.ENGINE_ARGUMENTS` to values.
     """
 
     id: str
@@ -75,7 +74,6 @@ class PoolRecord:
     engine_arguments: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     port_base: int | None = None
     restart_generation: int = 0
-    max_concurrency: int | None = None
     start_timeout_s: int = 600
     drain_timeout_s: int = 30
 

@@ -192,8 +192,6 @@ def _findings_in_pool(snapshot: ConfigSnapshot, pool: PoolRecord, host: Host) ->
 def _bounds_of_pool(pool: PoolRecord) -> Iterator[_Finding]:
     if not 0 <= pool.replicas <= MAX_REPLICAS:
         yield "replicas", "out_of_range", f"It must be between 0 and {MAX_REPLICAS:,}."
-    if pool.max_concurrency is not None and pool.max_concurrency < 1:
-        yield "max_concurrency", "out_of_range", "It must be at least 1; leave it out for no limit."
     if pool.start_timeout_s < 1:
         yield "start_timeout_s", "out_of_range", "It must be at least 1."
     if pool.drain_timeout_s < 0:

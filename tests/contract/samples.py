@@ -67,7 +67,6 @@ POOLS = (
         },
         port_base=9100,
         restart_generation=3,
-        max_concurrency=16,
         start_timeout_s=900,
         drain_timeout_s=60,
     ),

@@ -39,13 +39,13 @@ def test_patches_of_different_fields_through_two_consoles_both_stay_and_are_publ
 
     with ThreadPoolExecutor(2) as threads:
         for number in range(2, 2 + ROUNDS):
-            changes = ({"replicas": number}, {"max_concurrency": number})
+            changes = ({"replicas": number}, {"drain_timeout_s": number})
             assert list(threads.map(patch, two, changes)) == [200, 200]
             now = two[1].ask("GET", path, **headers)[1]
-            assert (now["replicas"], now["max_concurrency"]) == (number, number)
+            assert (now["replicas"], now["drain_timeout_s"]) == (number, number)
     newest = newest_revision()
     staged = staged_snapshot(newest).pools[pool["id"]]
-    assert (staged.replicas, staged.max_concurrency) == (ROUNDS + 1, ROUNDS + 1)
+    assert (staged.replicas, staged.drain_timeout_s) == (ROUNDS + 1, ROUNDS + 1)
     assert now["version"] == 1 + 2 * ROUNDS
     versions = ConfigRevision.objects.order_by("id").values_list("version", flat=True)
     assert list(versions) == list(range(1, newest.version + 1))

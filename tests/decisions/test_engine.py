@@ -215,7 +215,7 @@ def test_the_digest_changes_with_what_an_engine_runs_on_and_with_nothing_else() 
     def digest(pool: PoolRecord, python: str = "/engine/bin/python") -> str:
         return engine_digest(pool, task=Task.GENERATE, python=python, models_folder="/models")
 
-    same = replace(POOL, name="other", replicas=5, drain_timeout_s=1, max_concurrency=9)
+    same = replace(POOL, name="other", replicas=5, drain_timeout_s=1)
     others = [
         replace(POOL, restart_generation=1),
         replace(POOL, port_base=8501),

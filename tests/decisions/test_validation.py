@@ -183,7 +183,6 @@ BAD_FIELDS = [
     ("pools", STATIC, "served_model_name", "", "invalid"),
     ("pools", STATIC, "served_model_name", "a\x00b", "invalid"),
     ("pools", STATIC, "addresses", (), "required"),
-    ("pools", STATIC, "max_concurrency", 0, "out_of_range"),
     ("pools", STATIC, "start_timeout_s", 0, "out_of_range"),
     ("pools", STATIC, "drain_timeout_s", -1, "out_of_range"),
     ("pools", STATIC, "restart_generation", -1, "out_of_range"),

@@ -43,6 +43,5 @@ class PoolSerializer(OwnedSerializer):
     restart_generation = serializers.IntegerField(
         min_value=0, required=False, help_text="Make it greater to restart the workers."
     )
-    max_concurrency = serializers.IntegerField(min_value=1, required=False, allow_null=True)
     start_timeout_s = serializers.IntegerField(min_value=1, required=False)
     drain_timeout_s = serializers.IntegerField(min_value=0, required=False)

@@ -9,7 +9,6 @@ from controlplane.bridge import publisher
 from controlplane.services import snapshots
 from controlplane.services.actors import Via, system_actor
 
-
 _FAILURES: Mapping[publisher.Publication, str] = {
     publisher.Publication.UNAVAILABLE: "the state store is not answering",
     publisher.Publication.REFUSED: "the state store holds a newer version than this database",

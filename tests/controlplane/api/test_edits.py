@@ -13,7 +13,7 @@ NAMED_ALONE = [
     ("addresses", ["http://127.0.0.1:9001/v1", "http://127.0.0.1:9002/v1"]),
     ("served_model_name", "other"),
     ("backend", "vllm"),
-    ("max_concurrency", 9),
+    ("port_base", 9),
     ("engine_arguments", {"seed": 7, "enforce_eager": True}),
     ("name", "renamed"),
     ("restart_generation", 1),
@@ -38,9 +38,9 @@ def test_one_field_changes_and_the_others_stay(
 
 def test_null_is_honoured_where_it_means_something(admin: Caller, pool: dict[str, Any]) -> None:
     path = f"/pools/{pool['id']}/"
-    admin.patch(path, {"max_concurrency": 9, "credential": "secret-of-upstream"})
-    after = admin.patch(path, {"max_concurrency": None, "credential": None}).json()
-    assert after["max_concurrency"] is None
+    admin.patch(path, {"port_base": 9, "credential": "secret-of-upstream"})
+    after = admin.patch(path, {"port_base": None, "credential": None}).json()
+    assert after["port_base"] is None
     assert after["has_credential"] is False
     assert after["credential_last4"] == ""
 

@@ -81,7 +81,6 @@ def test_numbers_and_names_are_held_to_their_bounds(route: dict[str, Any]) -> No
         lambda: RouteTarget.objects.update(weight=1_000_001),
         lambda: Pool.objects.update(replicas=1_001),
         lambda: Pool.objects.update(port_base=70_000),
-        lambda: Pool.objects.update(max_concurrency=0),
         lambda: Pool.objects.update(credential_last4="1234"),
         lambda: Pool.objects.update(name="Not A Name"),
         lambda: Pool.objects.update(name="trailing\n"),

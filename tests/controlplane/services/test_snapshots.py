@@ -191,10 +191,10 @@ def test_of_two_patches_at_once_on_different_fields_both_stay(
     for number in range(2, 12):
         run_together(
             partial(update_pool, actor, pool_id=pool.pk, changes={"replicas": number}),
-            partial(update_pool, actor, pool_id=pool.pk, changes={"max_concurrency": number}),
+            partial(update_pool, actor, pool_id=pool.pk, changes={"drain_timeout_s": number}),
         )
         pool.refresh_from_db()
-        assert (pool.replicas, pool.max_concurrency) == (number, number)
+        assert (pool.replicas, pool.drain_timeout_s) == (number, number)
 
 
 def test_a_pool_removed_while_a_route_is_made_leaves_nothing_dangling(
