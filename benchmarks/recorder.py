@@ -8,6 +8,7 @@ start of the recorder's process isn't counted. Every row is counted at the end.
 """
 
 import argparse
+import base64
 import os
 import secrets
 import subprocess
@@ -33,7 +34,6 @@ from inference.contract.kinds import ChargeKind, Endpoint, Outcome
 from inference.contract.wire import USAGE_FIELD, USAGE_STREAM
 
 _MANAGE = str(Path(__file__).parents[1] / "manage.py")
-_KEY = "A" * 43 + "="
 _JOURNALS = 4
 _ROUTES = 20
 _POLL_S = 0.05
@@ -70,6 +70,10 @@ def fill(store: Redis, events: int) -> None:
             pipe.execute()
 
 
+def random_key() -> str:
+    return base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
+
+
 @contextmanager
 def services() -> Iterator[Mapping[str, str]]:
     """Run a PostgreSQL and a state store; yield the environment that finds them."""
@@ -89,8 +93,8 @@ def services() -> Iterator[Mapping[str, str]]:
             "HEADWORKS_DATABASE_URL": postgres.url,
             "HEADWORKS_STATE_URL": state.url("bench"),
             "HEADWORKS_SECRET_KEY": secrets.token_hex(32),
-            "HEADWORKS_DATA_KEY": _KEY,
-            "HEADWORKS_KEY_PEPPERS": f"1:{_KEY}",
+            "HEADWORKS_DATA_KEY": random_key(),
+            "HEADWORKS_KEY_PEPPERS": f"1:{random_key()}",
         }
     finally:
         guardian.stdin.close()

@@ -52,12 +52,16 @@ def run_gateway(settings: Settings, _arguments: argparse.Namespace) -> int:
 def run_gateway_child(settings: Settings, arguments: argparse.Namespace) -> int:
     listener = socket.socket(fileno=arguments.fd)
 
-    async def serve() -> None:
-        child = build_gateway_child(settings, slot=arguments.slot)
+    async def serve() -> int:
+        try:
+            child = build_gateway_child(settings, slot=arguments.slot)
+        except OSError as error:
+            log.error("HEADWORKS_VAR cannot be written to", error=str(error))
+            return FAILED
         await child.run(listener, alive_fd=arguments.alive_fd)
+        return 0
 
-    uvloop.run(serve())
-    return 0
+    return uvloop.run(serve())
 
 
 def run_pools(settings: Settings, _arguments: argparse.Namespace) -> int:

@@ -17,6 +17,7 @@ from redis.exceptions import RedisError, ResponseError
 from redis.retry import Retry
 
 from controlplane.bridge.ledger import FIRST_BACKOFF_S, LAST_BACKOFF_S, Entry, LedgerWriter
+from controlplane.bridge.publisher import publish
 from controlplane.selectors.usage import get_marks
 from inference.contract.wire import JOURNAL_MARKS, USAGE_FIELD, USAGE_GROUP, USAGE_STREAM
 
@@ -118,7 +119,10 @@ class Recorder:
         return len(entries)
 
     def _join(self) -> None:
-        """Make the group if it is gone, say all marks again, begin with what we still hold."""
+        """Make the group if it is gone, tell a store that may have lost them marks and manifest.
+
+        Begins with what we still hold from before.
+        """
         try:
             self._store.xgroup_create(USAGE_STREAM, USAGE_GROUP, id="0", mkstream=True)
         except ResponseError as error:
@@ -127,6 +131,7 @@ class Recorder:
         marks = self._ledger.persist(get_marks)
         if marks:
             self._store.eval(_RAISE_MARKS, 1, JOURNAL_MARKS, *_flat(marks))
+        self._ledger.persist(publish)
         self._may_hold_entries = True
         self._claim_at = 0.0
         self._is_joined = True

@@ -72,7 +72,7 @@ def _per_token_ms(charges: Sequence[Charge]) -> float | None:
     last = charges[-1]
     if last.first_token_ms is None or last.completion_tokens is None or last.completion_tokens < 2:
         return None
-    return max(0.0, last.duration_ms - last.first_token_ms) / (last.completion_tokens - 1)
+    return float(max(0.0, last.duration_ms - last.first_token_ms) / (last.completion_tokens - 1))
 
 
 def price_lines(charges: Iterable[Charge]) -> list[PriceLine]:

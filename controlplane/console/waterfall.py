@@ -96,7 +96,8 @@ def _without_clash(tick: Tick, first_token: float | None) -> Tick:
 
 
 def _start_ms(request: Request, charge: Charge) -> float:
-    return max(0.0, (charge.started_at - request.received_at).total_seconds() * 1000)
+    after = charge.started_at - request.received_at
+    return max(0.0, float(after.total_seconds()) * 1000)
 
 
 def _queue_steps(request: Request, scale: float) -> list[Step]:

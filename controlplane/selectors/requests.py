@@ -4,13 +4,18 @@ import base64
 import binascii
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from django.db.models import Q, QuerySet
 
 from controlplane.errors import Invalid, NotFound
 from controlplane.models import Charge, Request
 from controlplane.selectors.access import Access
+
+# What ended longer ago comes late, by the replay of a journal, and is seen on the next full read.
+NEWS_WITHIN = timedelta(minutes=10)
+# A batch is stamped before it is committed, and clocks of hosts differ a little.
+COMMITTED_WITHIN = timedelta(seconds=15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,16 @@ def within(
     if until is not None:
         requests = requests.filter(at__lt=until, day__lte=until.astimezone(UTC).date())
     return requests
+
+
+def has_news(requests: QuerySet[Request], *, since: datetime, now: datetime) -> bool:
+    """Whether any of these may have come in since a page was shown; cheap whatever the filters.
+
+    Looks at what ended in the last NEWS_WITHIN alone. Errs towards yes: a row may become visible a
+    little after the time it was recorded at.
+    """
+    recent = within(requests, since=now - NEWS_WITHIN)
+    return recent.filter(recorded_at__gte=since - COMMITTED_WITHIN).exists()
 
 
 def page_of_requests(requests: QuerySet[Request], cursor: str | None, size: int) -> RequestPage:

@@ -91,16 +91,12 @@ def get_usage(access: Access, organisation: Organisation, query: UsageQuery) -> 
     _check(query)
     if query.group_by in DAILY_GROUPS:
         zone = ZoneInfo("UTC")
-        rows = _daily_rows(access, organisation, query)
-        at: Any = F("day")
-        value = "value"
+        found = _summed(_days_of(access, organisation, query), F("day"), "value", query.top)
     else:
         zone = ZoneInfo(organisation.time_zone)
-        rows = access.visible(UsageMinute.objects.filter(organisation_id=organisation.pk))
-        rows = rows.filter(minute__gte=query.since, minute__lt=query.until)
         at = Trunc("minute", query.bucket.value, tzinfo=zone)
-        value = f"{query.group_by}_id" if query.group_by else None
-    found = _summed(rows, at, value, query.top)
+        group = f"{query.group_by}_id" if query.group_by else None
+        found = _summed(_minutes_of(access, organisation, query), at, group, query.top)
     labels = _labels(access, organisation, query.group_by, {row["group"] for row in found})
     return Usage(zone, [_row(row, query, zone, labels) for row in found])
 
@@ -115,9 +111,14 @@ def _check(query: UsageQuery) -> None:
         raise Invalid.field("bucket", f"Usage by {query.group_by} is counted by day alone.")
 
 
-def _daily_rows(
+def _minutes_of(
     access: Access, organisation: Organisation, query: UsageQuery
-) -> QuerySet[UsageDay]:
+) -> QuerySet[UsageMinute]:
+    rows = access.visible(UsageMinute.objects.filter(organisation_id=organisation.pk))
+    return rows.filter(minute__gte=query.since, minute__lt=query.until)
+
+
+def _days_of(access: Access, organisation: Organisation, query: UsageQuery) -> QuerySet[UsageDay]:
     """The UTC days that lie in the range, the last one also if it only begins in it."""
     since, until = query.since.astimezone(UTC), query.until.astimezone(UTC)
     rows = access.visible(UsageDay.objects.filter(organisation_id=organisation.pk))

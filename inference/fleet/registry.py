@@ -124,20 +124,28 @@ class FleetRegistry:
     def _address(
         self, pool: PoolRecord, entry: WorkerEntry, opened: Mapping[str, str | None]
     ) -> Address | None:
-        """Everything needed to send to a worker, or None if its credential can't be opened."""
-        credential = ""
+        """Everything needed to send to a worker, or None if something of it can't be used."""
+        credential: str | None = ""
         if entry.uses_derived_key:
             credential = worker_key(self._data_key, entry.id)
         elif pool.credential is not None:
-            secret = self._open(pool, opened)
-            if secret is None:
-                return None
-            credential = secret
+            credential = self._open(pool, opened)
+        if credential is None:
+            return None
+        authorization = f"Bearer {credential}".encode() if credential else b""
+        try:
+            return self._located(entry.base_url, authorization)
+        except ValueError:
+            log.error("worker address unusable", worker_id=entry.id)
+            return None
+
+    def _located(self, base_url: str, authorization: bytes) -> Address:
+        """Raises ValueError if it is no URL."""
         return Address(
-            base_url=entry.base_url,
-            origin=self._origin_of(entry.base_url),
-            paths={end: path_of(entry.base_url, path) for end, path in ENDPOINT_PATHS.items()},
-            authorization=f"Bearer {credential}".encode() if credential else b"",
+            base_url=base_url,
+            origin=self._origin_of(base_url),
+            paths={end: path_of(base_url, path) for end, path in ENDPOINT_PATHS.items()},
+            authorization=authorization,
         )
 
     def _open(self, pool: PoolRecord, opened: Mapping[str, str | None]) -> str | None:
@@ -153,7 +161,7 @@ class FleetRegistry:
 def _entries(
     snapshot: ConfigSnapshot, directory: Directory | None
 ) -> Iterator[tuple[PoolRecord, WorkerEntry]]:
-    """Every worker there should be: a static pool's addresses, and what else is in the directory."""
+    """Every worker there should be: static pools' addresses, and the rest of the directory."""
     listed = {} if directory is None else {entry.id: entry for entry in directory.workers}
     for pool in snapshot.pools.values():
         if pool.provisioner is Provisioner.STATIC and pool.power is PoolPower.RUNNING:

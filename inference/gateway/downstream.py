@@ -48,7 +48,7 @@ class Downstream(Protocol):
         """Send a part of the body; raises ClientStalled if the client doesn't read."""
 
     async def end(self, data: bytes = b"") -> None:
-        """Send the last part of the body."""
+        """Send the last part of the body; raises ClientStalled like `write`."""
 
     async def abort(self, data: bytes = b"") -> None:
         """Send this and break the connection off, so that nobody takes it for a whole answer."""
@@ -95,9 +95,22 @@ class AsgiDownstream:
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def write(self, data: bytes) -> None:
-        if not data:
-            return
-        message = {"type": "http.response.body", "body": data, "more_body": True}
+        if data:
+            await self._send_in_time(data, more_body=True)
+
+    async def end(self, data: bytes = b"") -> None:
+        await self._send_in_time(data, more_body=False)
+
+    async def abort(self, data: bytes = b"") -> None:
+        if data and not self._connection.is_write_paused:
+            await self.write(data)
+        self._connection.cut_off()
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def _send_in_time(self, data: bytes, *, more_body: bool) -> None:
+        """Send; what was written before may take so long to be read, but no longer."""
+        message = {"type": "http.response.body", "body": data, "more_body": more_body}
         if not self._connection.is_write_paused:
             await self._send(message)
             return
@@ -106,16 +119,6 @@ class AsgiDownstream:
                 await self._send(message)
         except TimeoutError as error:
             raise ClientStalled from error
-
-    async def end(self, data: bytes = b"") -> None:
-        await self._send({"type": "http.response.body", "body": data, "more_body": False})
-
-    async def abort(self, data: bytes = b"") -> None:
-        if data and not self._connection.is_write_paused:
-            await self.write(data)
-        self._connection.cut_off()
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
 
     async def _rest_of_body(self, first: bytes, limit_bytes: int) -> bytes:
         parts = [first]

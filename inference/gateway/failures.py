@@ -26,15 +26,17 @@ _MAX_RETRY_AFTER_S = 3_600
 _decode = msgspec.json.Decoder().decode
 
 
-def failure_of_answer(
-    status: int, body: bytes, *, saturated: frozenset[int], retry_after: bytes, secret: bytes
-) -> UpstreamError:
-    """The error that an answer other than 2xx stands for."""
+def failure_of_status(
+    status: int, *, saturated: frozenset[int], retry_after: bytes
+) -> UpstreamError | None:
+    """The error that a status other than 2xx stands for; None is one only its body explains."""
     if status in saturated:
         return UpstreamSaturated(retry_after_s=_whole_seconds(retry_after), upstream_status=status)
-    by_status = _failure_of_status(status)
-    if by_status is not None:
-        return by_status
+    return _failure_of_status(status)
+
+
+def failure_of_refusal(status: int, body: bytes, *, secret: bytes) -> UpstreamError:
+    """The error that a 4xx with this body stands for: the caller's, if it can be read."""
     detail = _detail(_parsed(body), secret=secret)
     if detail is None:
         return UpstreamBadAnswer(upstream_status=status)

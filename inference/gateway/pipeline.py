@@ -20,7 +20,7 @@ from inference.gateway.attempts import Attempt
 from inference.gateway.downstream import respond
 from inference.gateway.error_responses import error_frame, error_response
 from inference.gateway.exchange import Exchange
-from inference.gateway.failures import failure_of_answer
+from inference.gateway.failures import failure_of_refusal, failure_of_status
 from inference.gateway.headers import answer_headers, upstream_headers
 from inference.gateway.relay import relay_stream, relay_whole
 from inference.gateway.schemas import ChatRequest, upstream_body
@@ -40,11 +40,8 @@ async def run(exchange: Exchange) -> None:
     except GatewayError as error:
         await _fail(exchange, error)
     except asyncio.CancelledError:
-        if exchange.interruption is None:
-            await _fail(exchange, GatewayStopping())
-            raise
-        _stay(asyncio.current_task())
-        await _fail(exchange, exchange.interruption)
+        # this is the whole of its task, so what is written now is the last thing the task does
+        await _fail(exchange, exchange.interruption or GatewayStopping())
     finally:
         if not exchange.is_closed:
             fault = InternalError()
@@ -78,17 +75,22 @@ async def _attempt(exchange: Exchange, attempt: Attempt, request: ChatRequest) -
     traits = BACKENDS[attempt.planned.pool.backend]
     answer = await _send(exchange, attempt, request, traits)
     if not 200 <= answer.status < 300:
-        raise failure_of_answer(
-            answer.status,
-            await answer.read_all(_MAX_ERROR_BYTES),
-            saturated=traits.saturated_statuses,
-            retry_after=answer.retry_after,
-            secret=attempt.secret,
-        )
+        raise await _failure(attempt, answer, traits)
     if request.is_stream:
         await relay_stream(exchange, attempt, answer, request=request, traits=traits)
     else:
         await relay_whole(exchange, attempt, answer)
+
+
+async def _failure(attempt: Attempt, answer: Answer, traits: BackendTraits) -> UpstreamError:
+    """What an answer other than 2xx means; its body is read only if that depends on it."""
+    failure = failure_of_status(
+        answer.status, saturated=traits.saturated_statuses, retry_after=answer.retry_after
+    )
+    if failure is not None:
+        return failure
+    body = await answer.read_all(_MAX_ERROR_BYTES)
+    return failure_of_refusal(answer.status, body, secret=attempt.secret)
 
 
 async def _send(
@@ -138,9 +140,3 @@ async def _fail(exchange: Exchange, error: GatewayError) -> None:
     headers = answer_headers(exchange.event_id, content_length=len(response.body))
     headers += response.headers + exchange.debug_headers()
     await respond(downstream, response.status, headers, response.body)
-
-
-def _stay(task: asyncio.Task[None] | None) -> None:
-    """Take back the cancellation that the exchange asked for itself."""
-    if task is not None:
-        task.uncancel()

@@ -49,6 +49,7 @@ async def relay_stream(
     exchange: Exchange,
     attempt: Attempt,
     answer: Answer,
+    *,
     request: ChatRequest,
     traits: BackendTraits,
 ) -> None:

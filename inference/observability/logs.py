@@ -30,7 +30,8 @@ def configure_logging(level: str, *, process: str) -> None:
     structlog.configure(
         processors=[*shared, structlog.processors.JSONRenderer()],
         wrapper_class=structlog.make_filtering_bound_logger(_level_number(level)),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        # one write a line: the gateway's processes share one log
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)

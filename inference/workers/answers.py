@@ -153,16 +153,15 @@ class Answer:
     def feed(self, data: bytes) -> None:
         """Take what the connection received."""
         self.has_bytes = True
+        had_head = self.has_head
         try:
             if self._parser is not None:
                 self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self.keeps_alive = False
             self.fail(UpstreamBadAnswer())
-            return
         if not self.has_head:
-            self._head_bytes += len(data)
-            if self._head_bytes > MAX_HEAD_BYTES:
-                self.fail(UpstreamBadAnswer())
+            self._count_head(len(data))
             return
         if self.is_complete:
             self._stop_timer()
@@ -170,7 +169,8 @@ class Answer:
             self._note_progress()
         if self._size > READ_AHEAD_BYTES and not self.is_complete:
             self._pause()
-        self._wake()
+        if self._size or self.is_complete or not had_head:
+            self._wake()
 
     def end(self, error: Exception | None) -> None:
         """Take note that the connection is gone; a body of no stated length ends this way."""
@@ -256,7 +256,14 @@ class Answer:
             self._quiet_since_s = self._loop.time()
             self._transport.resume_reading()
 
+    def _count_head(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > MAX_HEAD_BYTES:
+            self.fail(UpstreamBadAnswer())
+
     def _note_progress(self) -> None:
+        if self._error is not None:
+            return
         self._quiet_since_s = self._loop.time()
         if not self._has_body:
             self._has_body = True

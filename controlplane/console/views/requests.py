@@ -1,7 +1,8 @@
 """The pages of the ledger: the list that keeps itself new, and one request."""
 
+import re
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
@@ -28,6 +29,7 @@ from controlplane.selectors.request_filters import RequestFilters
 from controlplane.selectors.requests import (
     RequestPage,
     get_request,
+    has_news,
     list_charges,
     list_requests,
     page_of_requests,
@@ -43,6 +45,7 @@ SEEN = "seen"
 
 _SUGGESTED_SINCE = timedelta(days=30)
 _NO_CONTENT = 204
+_SEEN = re.compile(r"([0-9]{13})-([0-9a-f]{16})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,28 +57,57 @@ class Chip:
     without: str
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a page showed and when, so that a poll can be answered without reading it all again."""
+
+    at: datetime
+    digest: str
+
+    def __str__(self) -> str:
+        return f"{int(self.at.timestamp() * 1000)}-{self.digest}"
+
+    @classmethod
+    def of(cls, page: RequestPage, now: datetime) -> "Seen":
+        """Rows never change once they are there, so their ids are enough."""
+        ids = "\n".join(row.event_id for row in page.rows)
+        return cls(now, sha256(ids.encode()).hexdigest()[:16])
+
+    @classmethod
+    def read(cls, text: str) -> "Seen | None":
+        """The same back from a page's address; None if it isn't one."""
+        match = _SEEN.fullmatch(text)
+        if match is None:
+            return None
+        return cls(datetime.fromtimestamp(int(match[1]) / 1000, UTC), match[2])
+
+
 @require_safe
 @scoped
 def request_list(request: HttpRequest, scope: Scope) -> HttpResponse:
     """List requests, newest first. A poll gets the results alone, or 204 if nothing changed."""
+    now = timezone.now()
     everything = list_requests(scope.access, scope.organisation.pk)
     filters = RequestFilters(_asked(request.GET), queryset=everything)
     dress(filters.form, scope.zone.key)
+    is_poll = request.headers.get("HX-Target") == RESULTS
+    seen = Seen.read(request.GET.get(SEEN, "")) if is_poll else None
+    if seen and not has_news(filters.qs, since=seen.at, now=now):
+        return HttpResponse(status=_NO_CONTENT)
     page = RequestPage((), None)
     if filters.is_valid():
         page = page_of_requests(filters.qs, request.GET.get(CURSOR), PAGE_SIZE)
+    shown = Seen.of(page, now)
+    if seen and seen.digest == shown.digest:
+        return HttpResponse(status=_NO_CONTENT)
     wanted = request.GET.get("id")
     if len(page.rows) == 1 and page.rows[0].event_id == wanted:
         return _go_to(request, reverse("request", args=[wanted]))
-    seen = _digest(page)
-    is_poll = request.headers.get("HX-Target") == RESULTS
-    if is_poll and request.GET.get(SEEN) == seen:
-        return HttpResponse(status=_NO_CONTENT)
-    context = _list_context(request, scope, filters, page) | {"seen": seen}
+    context = _list_context(request, scope, filters, page) | {"seen": str(shown)}
     if is_poll:
         return render(request, "console/requests/results.html", context)
     context["suggestions"] = list_labels(
-        scope.access, scope.organisation, SUGGESTED, timezone.now() - _SUGGESTED_SINCE
+        scope.access, scope.organisation, SUGGESTED, now - _SUGGESTED_SINCE
     )
     return render(request, "console/requests/list.html", context)
 
@@ -181,7 +213,7 @@ def _api_path() -> str:
 
 def _as_api(filters: RequestFilters) -> QueryDict:
     """The filters as the API takes them: times with their offset from UTC."""
-    asked = filters.data.copy()
+    asked: QueryDict = filters.data.copy()
     for name in TIMES:
         at = filters.form.cleaned_data.get(name)
         if at is not None:
@@ -198,8 +230,3 @@ def _api_call(request: HttpRequest, scope: Scope, path: str, asked: QueryDict) -
     if query:
         address = f"{address}?{query.urlencode()}"
     return f"curl -H \"Authorization: Bearer $HEADWORKS_TOKEN\" \\\n  '{address}'"
-
-
-def _digest(page: RequestPage) -> str:
-    """What a page shows, in few characters; rows never change once they are there."""
-    return sha256("\n".join(row.event_id for row in page.rows).encode()).hexdigest()[:16]

@@ -4,16 +4,24 @@ from inference.gateway.downstream import Downstream, respond
 from inference.gateway.headers import JSON
 from inference.gateway.services import Services
 
-_HEADERS = ((b"content-type", JSON), (b"cache-control", b"no-store"))
-
 
 async def answer_health(_services: Services, downstream: Downstream) -> None:
     """200: the process answers."""
-    await respond(downstream, 200, _HEADERS, b'{"status":"ok"}')
+    await _respond(downstream, 200, b'{"status":"ok"}')
 
 
 async def answer_ready(services: Services, downstream: Downstream) -> None:
     """200 once there is a configuration to serve by, else 503."""
-    is_ready = services.snapshots.current is not None
-    body = b'{"status":"ready"}' if is_ready else b'{"status":"waiting for configuration"}'
-    await respond(downstream, 200 if is_ready else 503, _HEADERS, body)
+    if services.snapshots.current is None:
+        await _respond(downstream, 503, b'{"status":"waiting for a configuration"}')
+    else:
+        await _respond(downstream, 200, b'{"status":"ready"}')
+
+
+async def _respond(downstream: Downstream, status: int, body: bytes) -> None:
+    headers = (
+        (b"content-type", JSON),
+        (b"content-length", b"%d" % len(body)),
+        (b"cache-control", b"no-store"),
+    )
+    await respond(downstream, status, headers, body)

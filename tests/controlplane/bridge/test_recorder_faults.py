@@ -10,8 +10,9 @@ from django.db import connection, transaction
 from redis.exceptions import RedisError
 
 from controlplane.models import Charge, JournalMark, Request, UsageDay, UsageMinute
-from inference.contract.wire import USAGE_GROUP, USAGE_STREAM
+from inference.contract.wire import MANIFEST, USAGE_GROUP, USAGE_STREAM
 from tests.controlplane.bridge.conftest import Recording, wait_until
+from tests.controlplane.conftest import Caller
 from tests.controlplane.ledger_events import feed, make_charge, make_end
 
 pytestmark = pytest.mark.fault
@@ -111,7 +112,9 @@ def _fail(*arguments: object) -> None:
     raise RedisError("gone before the acknowledgement")
 
 
-def test_a_store_that_comes_back_empty_is_joined_again(recording: Recording) -> None:
+def test_a_store_that_comes_back_empty_is_joined_again_and_told_what_it_lost(
+    recording: Recording, admin: Caller
+) -> None:
     stop = Event()
     thread = recording.start_thread(recording.recorder(is_stopping=stop.is_set))
     feed(recording.store, make_end(1))
@@ -119,6 +122,7 @@ def test_a_store_that_comes_back_empty_is_joined_again(recording: Recording) -> 
     recording.store.flushdb()
     feed(recording.store, make_end(1), make_end(2))
     wait_until(lambda: Request.objects.count() == 2, "the second event")
+    assert recording.store.exists(MANIFEST) == 1
     stop.set()
     thread.join(30)
     assert_recorded_once(2)

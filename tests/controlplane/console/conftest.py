@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 import pytest
 from django.http import HttpResponse
@@ -34,13 +35,17 @@ class Reader:
         assert response.status_code == 200, response.content[:500]
         return response.content.decode()
 
-    def record(self, *ends: End) -> None:
+    def poll(self, path: str) -> HttpResponse:
+        """Ask as the page's own polling does."""
+        return self.get(path, HX_Request="true", HX_Target="results")
+
+    def record(self, *ends: End, now: datetime = NOON) -> None:
         """Record ends as the reader's organisation's."""
         mine = [
             replace(end, origin=replace(end.origin, organisation_id=self.organisation.pk))
             for end in ends
         ]
-        record_usage(mine, now=NOON)
+        record_usage(mine, now=now)
 
 
 @pytest.fixture

@@ -5,7 +5,10 @@ from collections.abc import Callable
 from html import unescape
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from controlplane.console.formats import UNKNOWN
 from controlplane.models import Organisation, Role
@@ -118,18 +121,43 @@ def test_a_whole_id_leads_straight_to_its_request(reader: Reader) -> None:
 
 
 def test_a_poll_brings_new_rows_and_nothing_when_there_are_none(reader: Reader) -> None:
-    reader.record(make_end(1))
-    page = reader.page("/requests/")
-    seen = re.search(r'"seen":"([0-9a-f]+)"', unescape(page))
-    assert seen is not None
-    poll = f"/requests/?seen={seen[1]}"
-    assert reader.get(poll, HX_Request="true", HX_Target="results").status_code == 204
-    reader.record(make_end(2, at_ms=NOON_MS + 1_000))
-    response = reader.get(poll, HX_Request="true", HX_Target="results")
+    now = timezone.now()
+    now_ms = int(now.timestamp() * 1000)
+    reader.record(make_end(1, at_ms=now_ms - 1_000), now=now)
+    poll = poll_of(reader.page("/requests/?outcome=ok"))
+    assert reader.poll(poll).status_code == 204
+    failed = make_end(2, at_ms=now_ms, outcome=Outcome.ERROR, http_status=502)
+    reader.record(failed, now=now)
+    assert reader.poll(poll).status_code == 204
+    reader.record(make_end(3, at_ms=now_ms), now=now)
+    response = reader.poll(poll)
     assert response.status_code == 200
     part = response.content.decode()
     assert part.startswith("<section")
-    assert len(rows_of(part)) == 2
+    assert [row.split()[1] for row in rows_of(part)] == ["…00000003", "…00000001"]
+    assert reader.poll(poll_of(part)).status_code == 204
+
+
+def test_a_poll_without_news_reads_nothing_else(
+    reader: Reader,
+) -> None:
+    reader.record(make_end(1))
+    poll = poll_of(reader.page("/requests/?route=none"))
+    with CaptureQueriesContext(connection) as captured:
+        assert reader.poll(poll).status_code == 204
+    ledger = [one["sql"] for one in captured if "controlplane_request" in one["sql"]]
+    assert len(ledger) == 1
+    assert "recorded_at" in ledger[0]
+
+
+def poll_of(page: str) -> str:
+    """The address a page polls, with what it says it showed."""
+    text = unescape(page)
+    address = re.search(r'hx-get="([^"]+)" hx-vals', text)
+    seen = re.search(r'"seen":"([^"]+)"', text)
+    assert address is not None
+    assert seen is not None
+    return f"{address[1]}&seen={seen[1]}"
 
 
 def test_a_paused_page_does_not_poll_and_can_go_on(reader: Reader) -> None:
@@ -270,3 +298,12 @@ def test_error_pages_look_alike_and_name_the_request(reader: Reader) -> None:
     page = response.content.decode()
     assert "There is no such page" in page
     assert response["X-Request-ID"] in page
+
+
+@pytest.mark.parametrize("path", ["signup", "password/reset", "password/reset/done", "inactive"])
+def test_every_account_page_shares_the_look(reader: Reader, path: str) -> None:
+    response = Client().get(f"/accounts/{path}/")
+    assert response.status_code == 200
+    page = response.content.decode()
+    assert '<body class="bare">' in page
+    assert page.count("<main") == page.count("<h1>") == 1

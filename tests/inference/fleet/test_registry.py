@@ -137,6 +137,16 @@ def test_workers_whose_credential_cannot_be_used_are_not_sent_to(
     ]
 
 
+@pytest.mark.parametrize("base_url", ["http://127.0.0.1:99999/v1", "http://[::1/v1"])
+def test_an_address_that_is_none_costs_its_worker_alone(
+    fleet: FleetRegistry, base_url: str
+) -> None:
+    with capture_logs() as logs:
+        apply(fleet, pool_record("a", base_url, SECOND))
+    assert ready(fleet) == {"pool_a-1": SECOND}
+    assert [line["event"] for line in logs] == ["worker address unusable"]
+
+
 def test_an_address_is_shown_without_its_credential(fleet: FleetRegistry) -> None:
     apply(fleet, pool_record("a", FIRST))
     assert CREDENTIAL not in repr(fleet.ready("pool_a")[0].address)

@@ -172,6 +172,7 @@ class Gateway:
     connections: Connections
     registry: CollectorRegistry
     tasks: set[asyncio.Task[None]]
+    app: GatewayApp = field(init=False)
     u: float = 0.0
 
     def apply(self, snapshot: ConfigSnapshot) -> None:
@@ -199,7 +200,9 @@ async def running_gateway(
     snapshot: ConfigSnapshot | None, *, body_limit_bytes: int = 1024 * 1024
 ) -> AsyncIterator[Gateway]:
     """A gateway of this configuration, gone at the end of the block."""
-    connections = Connections(is_forbidden=lambda ip, port: is_forbidden_endpoint(ip, port, OWN))
+    connections = Connections(
+        is_forbidden=lambda ip, port: is_forbidden_endpoint(ip, port, frozenset())
+    )
     fleet = FleetRegistry(origin_of=connections.origin_of, data_key=DATA_KEY)
     registry = CollectorRegistry()
     state = ServerState()
@@ -227,13 +230,11 @@ async def running_gateway(
         chance=lambda: gateway.u,
         random_bits=random.getrandbits,
     )
-    async with _serving(GatewayApp(services), listener, state):
+    gateway.app = GatewayApp(services)
+    async with _serving(gateway.app, listener, state):
         yield gateway
     connections.close()
     await asyncio.sleep(0)
-
-
-OWN: frozenset[int] = frozenset()
 
 
 @asynccontextmanager

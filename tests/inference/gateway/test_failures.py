@@ -19,21 +19,18 @@ from inference.errors import (
 from inference.gateway.error_responses import error_body, error_response
 from inference.gateway.failures import (
     MAX_MESSAGE_CHARS,
-    failure_of_answer,
     failure_of_error_member,
+    failure_of_refusal,
+    failure_of_status,
 )
 
 SECRET = b"sk-upstream-1234"
 
 
 def failure(status: int, body: str = "", *, retry_after: bytes = b"") -> UpstreamError:
-    return failure_of_answer(
-        status,
-        body.encode(),
-        saturated=frozenset((429, 503)),
-        retry_after=retry_after,
-        secret=SECRET,
-    )
+    saturated = frozenset((429, 503))
+    decided = failure_of_status(status, saturated=saturated, retry_after=retry_after)
+    return decided or failure_of_refusal(status, body.encode(), secret=SECRET)
 
 
 @pytest.mark.parametrize(

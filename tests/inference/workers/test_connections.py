@@ -101,10 +101,11 @@ async def test_a_connection_that_is_to_be_closed_is_not_kept() -> None:
         assert len(server.peers) == 2
 
 
-async def test_a_connection_on_which_too_much_came_is_not_kept() -> None:
-    async with serving(answering(OK + OK)) as (_, origin):
+@pytest.mark.parametrize("surplus", [OK, b"garbage", b"\r\n\r\n{"])
+async def test_a_connection_on_which_too_much_came_is_not_kept(surplus: bytes) -> None:
+    async with serving(answering(OK + surplus)) as (_, origin):
         assert await asked(origin) == (200, b"{}")
-        assert origin.idle_count == 0
+        await until(lambda: origin.idle_count == 0)
 
 
 async def test_a_free_connection_on_which_something_comes_is_dropped() -> None:

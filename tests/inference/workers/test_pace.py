@@ -41,7 +41,7 @@ async def hang(peer: Peer) -> None:
 
 async def test_the_first_byte_is_waited_for_so_long() -> None:
     async with serving(hang) as (_, origin):
-        assert 0.1 <= await timed(asked(origin, limits(first_byte_s=0.1))) < 0.5
+        assert 0.1 <= await timed(asked(origin, limits(first_byte_s=0.1))) < 1.5
 
 
 async def test_a_head_alone_is_not_the_first_byte() -> None:
@@ -52,7 +52,7 @@ async def test_a_head_alone_is_not_the_first_byte() -> None:
 
     async with serving(head_only) as (_, origin):
         took_s = await timed(asked(origin, limits(first_byte_s=0.2, idle_s=0.05)))
-        assert 0.2 <= took_s < 0.6
+        assert 0.2 <= took_s < 1.5
 
 
 async def test_the_next_byte_is_waited_for_from_the_last_one() -> None:
@@ -65,7 +65,7 @@ async def test_the_next_byte_is_waited_for_from_the_last_one() -> None:
 
     async with serving(slow) as (_, origin):
         took_s = await timed(asked(origin, limits(first_byte_s=5.0, idle_s=0.25)))
-        assert 0.45 <= took_s < 1.0
+        assert 0.45 <= took_s < 3.0
 
 
 async def test_time_stands_still_while_nobody_reads() -> None:
@@ -109,6 +109,15 @@ async def test_a_wait_for_more_can_be_short() -> None:
         assert await answer.read(0.0) is None
         assert await answer.read(1.0) == b""
         assert await answer.read(0.0) == b""
+        answer.close()
+
+
+async def test_a_part_without_content_does_not_end_a_wait() -> None:
+    parts = (CHUNKED + b"1\r\na\r\n", b"1", b"\r\n", b"b\r\n", b"0\r\n\r\n")
+    async with serving(answering(*parts)) as (_, origin):
+        answer = await origin.post(REQUEST, QUICK)
+        assert await answer.read() == b"a"
+        assert await answer.read(1.0) == b"b"
         answer.close()
 
 

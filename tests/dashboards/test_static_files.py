@@ -1,0 +1,48 @@
+"""Style sheets and scripts: ours or vendored with their licence, nothing from elsewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+STATIC = Path(__file__).parents[2] / "dashboards" / "static" / "dashboards"
+VENDORED = sorted(path for path in (STATIC / "vendor").iterdir() if path.name != "NOTICE")
+SCRIPTS = sorted(STATIC.glob("js/*.js"))
+SHEETS = (STATIC / "tokens.css", STATIC / "console.css")
+COLOUR = re.compile(r"#[0-9a-fA-F]{3,8}\b|\b(?:rgb|hsl)a?\(")
+
+
+@pytest.mark.parametrize("path", VENDORED, ids=lambda path: path.name)
+def test_vendored_files_have_their_licence_and_no_source_map(path: Path) -> None:
+    assert path.name in (STATIC / "vendor" / "NOTICE").read_text()
+    assert "sourceMappingURL" not in path.read_text()
+
+
+@pytest.mark.parametrize("path", [*VENDORED, *SHEETS], ids=lambda path: path.name)
+def test_style_sheets_fetch_nothing(path: Path) -> None:
+    text = path.read_text()
+    assert "@import" not in text
+    assert all(found.startswith('"data:') for found in re.findall(r"url\(([^)]{0,6})", text))
+
+
+def test_every_colour_comes_from_the_tokens() -> None:
+    assert COLOUR.findall((STATIC / "console.css").read_text()) == []
+
+
+def test_both_themes_define_the_same_colours() -> None:
+    light, dark = (
+        set(re.findall(r"(--hw-[a-z0-9-]+): (?:#|rgb|0 )", block))
+        for block in re.findall(
+            r'\[data-bs-theme="(?:light|dark)"\] \{(.*?)\n\}',
+            (STATIC / "tokens.css").read_text(),
+            re.DOTALL,
+        )[:2]
+    )
+    assert light == dark
+    assert len(light) > 40
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_scripts_keep_to_the_content_security_policy(path: Path) -> None:
+    text = path.read_text()
+    assert not re.search(r"\beval\(|new Function|innerHTML|\.style\b|https?://", text)
