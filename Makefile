@@ -36,11 +36,14 @@ lint: test-environment
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
+# Three at a time on two cores: many tests wait for real processes, each worker has its own stores.
 check: lint
-	$(BIN)/pytest -q -m "not engine and not browser and not fault"
+	$(BIN)/pytest -q -n 3 -m "not engine and not browser and not fault and not slow"
 
+# What starts whole installations, kills or measures runs alone.
 test: lint browser-environment engine-environment
-	$(BIN)/pytest
+	$(BIN)/pytest -q -n 3 -m "not engine and not browser and not fault"
+	$(BIN)/pytest -m "engine or browser or fault"
 
 clean:
 	rm -rf $(VENV)

@@ -159,6 +159,7 @@ def _services(
         body_limit_bytes=settings.body_limit_bytes,
         gateway=process,
         clock=time.time,
+        stopwatch=time.perf_counter,
         chance=random.random,
         random_bits=random.getrandbits,
     )

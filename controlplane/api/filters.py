@@ -1,5 +1,6 @@
 """Filters of lists. A parameter nobody knows is refused: ignored, it would list everything."""
 
+from collections.abc import Collection
 from typing import Any
 
 from django.db.models import ForeignKey, OneToOneField, QuerySet
@@ -10,6 +11,13 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 _OF_PAGES = frozenset(("cursor", "page_size"))
+
+
+def refuse_unknown(request: Request, known: Collection[str]) -> None:
+    """Raise ValidationError at each query parameter that isn't among the known ones."""
+    unknown = sorted(set(request.query_params) - set(known))
+    if unknown:
+        raise ValidationError({name: ["There is no such parameter."] for name in unknown})
 
 
 class RowFilters(FilterSet):
@@ -26,7 +34,7 @@ class RowFilters(FilterSet):
 
 
 class StrictFilterBackend(DjangoFilterBackend):
-    """Refuses unknown parameters, then filters."""
+    """Refuses unknown parameters, then filters. A view may name `query_parameters` of its own."""
 
     filterset_base = RowFilters
 
@@ -34,8 +42,6 @@ class StrictFilterBackend(DjangoFilterBackend):
         self, request: Request, queryset: QuerySet[Any], view: APIView
     ) -> QuerySet[Any]:
         filters = self.get_filterset_class(view, queryset)
-        known = _OF_PAGES | set(filters.base_filters if filters else ())
-        unknown = sorted(set(request.query_params) - known)
-        if unknown:
-            raise ValidationError({name: ["There is no such parameter."] for name in unknown})
+        own = getattr(view, "query_parameters", frozenset())
+        refuse_unknown(request, _OF_PAGES | own | set(filters.base_filters if filters else ()))
         return super().filter_queryset(request, queryset, view)

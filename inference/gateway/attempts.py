@@ -14,7 +14,7 @@ from inference.workers.answers import Answer
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A time on both clocks: `at_ms` since the epoch for the books, `mono_s` for durations."""
+    """A time on both clocks: `at_ms` since the epoch for the books, `mono_s` of the stopwatch."""
 
     at_ms: int
     mono_s: float

@@ -27,7 +27,7 @@ def identify(
     if record is None or not _is_proven(record, token, peppers=peppers, now=now):
         raise InvalidApiKey
     if not record.is_enabled:
-        raise InvalidApiKey("The API key was revoked.")
+        raise InvalidApiKey("The API key is disabled.")
     if record.expires_at is not None and record.expires_at <= now:
         raise InvalidApiKey("The API key has expired.")
     organisation = snapshot.organisations.get(record.organisation_id)

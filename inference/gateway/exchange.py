@@ -49,7 +49,7 @@ class Exchange:
         self.services = services
         self.downstream = downstream
         self.endpoint = endpoint
-        self.loop = asyncio.get_running_loop()
+        self._loop = asyncio.get_running_loop()
         self.arrived = self.now()
         self.event_id = event_id(self.arrived.at_ms, services.random_bits(RANDOM_BITS))
         self.snapshot = services.snapshots.current
@@ -68,7 +68,7 @@ class Exchange:
         downstream.watch(self._client_left)
 
     def now(self) -> Moment:
-        return Moment(int(self.services.clock() * 1000), self.loop.time())
+        return Moment(int(self.services.clock() * 1000), self.services.stopwatch())
 
     def identify(self) -> None:
         """Find out who asks, or raise."""
@@ -100,8 +100,9 @@ class Exchange:
             raise _refusal_of(decided)
         self.plan, self._route = decided, decided.route
         if decided.route.total_timeout_ms is not None:
-            due_s = self.arrived.mono_s + decided.route.total_timeout_ms / 1000
-            self._deadline = self.loop.call_at(due_s, self.interrupt, DeadlineExceeded())
+            spent_s = self.services.stopwatch() - self.arrived.mono_s
+            left_s = decided.route.total_timeout_ms / 1000 - spent_s
+            self._deadline = self._loop.call_later(left_s, self.interrupt, DeadlineExceeded())
         return decided
 
     def next_attempt(self, plan: Plan, tried: Sequence[Tried]) -> Attempt | None:
@@ -138,14 +139,14 @@ class Exchange:
         except JournalUnavailable as error:
             self.services.metrics.lost_event()
             if plan.route.accounting is Accounting.STRICT:
-                attempt.end(self.loop.time())
+                attempt.end(self.services.stopwatch())
                 self.attempts.remove(attempt)  # it never was one: nothing was sent
                 raise AccountingUnavailable from error
 
     def note_first_token(self, attempt: Attempt) -> None:
         """Take the time of the first content, once."""
         if attempt.first_token_ms is None:
-            now_s = self.loop.time()
+            now_s = self.services.stopwatch()
             attempt.first_token_ms = attempt.started.ms_until(now_s)
             self.first_token_ms = self.arrived.ms_until(now_s)
 
@@ -180,7 +181,7 @@ class Exchange:
             return
         self.is_closed = True
         self._let_go(error)
-        now_s = self.loop.time()
+        now_s = self.services.stopwatch()
         self.services.metrics.ended(
             None if self._route is None else self._route.id,
             outcome,
@@ -196,7 +197,7 @@ class Exchange:
         self.downstream.watch(None)
         if self._deadline is not None:
             self._deadline.cancel()
-        now_s = self.loop.time()
+        now_s = self.services.stopwatch()
         for attempt in self.attempts:
             attempt.end(now_s, error)
 

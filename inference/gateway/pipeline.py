@@ -60,7 +60,7 @@ async def _answer(exchange: Exchange) -> None:
         try:
             await _attempt(exchange, attempt, request)
         except UpstreamError as error:
-            attempt.end(exchange.loop.time(), error)
+            attempt.end(exchange.services.stopwatch(), error)
             if not error.is_retryable or exchange.downstream.has_started:
                 raise
             failure = error

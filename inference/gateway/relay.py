@@ -39,7 +39,7 @@ async def relay_whole(exchange: Exchange, attempt: Attempt, answer: Answer) -> N
     whole = _parsed(body, attempt)
     if isinstance(whole.usage, dict):
         attempt.usage = usage_from(whole.usage)
-    attempt.end(exchange.loop.time())
+    attempt.end(exchange.services.stopwatch())
     await exchange.close(Outcome.OK, http_status=_OK)
     headers = answer_headers(exchange.event_id, content_length=len(body))
     await respond(exchange.downstream, _OK, headers + exchange.debug_headers(), body)
@@ -74,7 +74,7 @@ async def relay_stream(
         if stream.error is not None:
             await exchange.downstream.write(data)
         _check(stream, attempt)
-    attempt.end(exchange.loop.time())
+    attempt.end(exchange.services.stopwatch())
     await exchange.close(Outcome.OK, http_status=_OK)
     await exchange.downstream.end(data + DONE)
 
@@ -87,13 +87,13 @@ async def _held_frames(
     size = 0
     due_s: float | None = None
     while not stream.has_content and size <= MAX_HELD_BYTES:
-        wait_s = None if due_s is None else max(due_s - exchange.loop.time(), 0.0)
+        wait_s = None if due_s is None else max(due_s - exchange.services.stopwatch(), 0.0)
         frames = await _next_frames(answer, stream, wait_s)
         _check(stream, attempt)
         if frames is None:
             break
         if frames and due_s is None:
-            due_s = exchange.loop.time() + HOLD_S
+            due_s = exchange.services.stopwatch() + HOLD_S
         held.append(frames)
         size += len(frames)
     if stream.has_content:

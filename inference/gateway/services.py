@@ -29,6 +29,9 @@ class Books(Protocol):
 class Services:
     """One process's parts. `clock` gives epoch seconds, `chance` numbers in [0, 1).
 
+    `stopwatch` gives the seconds that durations are taken by: uvloop's own time moves a
+    millisecond at a time, which is longer than what a gateway adds.
+
     `random_bits(n)` gives n random bits, `gateway` names this process in events.
     """
 
@@ -40,5 +43,6 @@ class Services:
     body_limit_bytes: int
     gateway: str
     clock: Callable[[], float]
+    stopwatch: Callable[[], float]
     chance: Callable[[], float]
     random_bits: Callable[[int], int]

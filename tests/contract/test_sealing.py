@@ -63,7 +63,10 @@ def test_a_secret_comes_back_and_never_looks_the_same_twice() -> None:
     assert decrypt(KEY, one) == decrypt(KEY, two) == "sk-canary"
 
 
-@pytest.mark.parametrize("sealed", ["", "x", "!!!!", "AAAA" * 20, encrypt(OTHER, "s")])
+@pytest.mark.parametrize(
+    "sealed",
+    ["", "x", "!!!!", "AAAA" * 20, pytest.param(encrypt(OTHER, "s"), id="of another key")],
+)
 def test_a_secret_that_cannot_be_opened_says_so(sealed: str) -> None:
     with pytest.raises(SealError):
         decrypt(KEY, sealed)

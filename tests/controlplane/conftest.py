@@ -11,7 +11,7 @@ import pytest
 from django.conf import settings
 from django.core.management import call_command
 from django.http import HttpResponse
-from django.test import Client
+from django.test import Client, override_settings
 from redis import Redis
 
 from controlplane.bridge.store import open_store
@@ -19,6 +19,13 @@ from controlplane.models import Organisation, Role
 from controlplane.services.actors import Actor, Via, system_actor
 from controlplane.services.organisations import create_organisation
 from controlplane.services.users import create_service_account, grant_role, issue_token
+
+
+@pytest.fixture(autouse=True)
+def _quick_passwords() -> Iterator[None]:
+    """A hash that is slow on purpose would be most of what these tests do."""
+    with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"]):
+        yield
 
 
 @dataclass

@@ -47,6 +47,7 @@ def start(database_url: str, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 def test_of_four_processes_that_migrate_an_empty_database_one_does_and_all_succeed(
     empty_database: str,
 ) -> None:
@@ -120,6 +121,7 @@ def running_jobs(folder: Path, **settings: str) -> Iterator[None]:
         jobs.wait(30)
 
 
+@pytest.mark.slow
 def test_jobs_beat_publish_what_the_store_lost_and_survive_its_absence(
     transactional_db: None, state_store: Redis, state_url: str, tmp_path: Path, folder: Path
 ) -> None:

@@ -15,6 +15,8 @@ from tests.controlplane.consoles import (
 )
 from tests.installation import wait_until
 
+pytestmark = pytest.mark.slow
+
 UNKNOWN = "hwt_" + "0" * 26 + "." + "a" * 43
 
 

@@ -14,6 +14,8 @@ from tests.controlplane.conftest import POOL, Caller
 from tests.controlplane.consoles import Console, running_console
 from tests.controlplane.snapshots import newest_revision, staged_snapshot
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = 25
 
 

@@ -1,10 +1,8 @@
 """The ledger by REST: an organisation's requests, newest first, and one with its charges."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from django.db.models import QuerySet
-from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.mixins import ListModelMixin
@@ -79,8 +77,8 @@ class RequestView(ListModelMixin, TenantView):
     queryset = Request.objects.none()
     serializer_class = RequestSerializer
     pagination_class = ByTime
-    filter_backends: Sequence[Any] = (DjangoFilterBackend,)
     filterset_class = RequestFilters
+    query_parameters = frozenset((ORGANISATION.name,))
     lookup_field = "event_id"
     lookup_value_regex = r"[A-Za-z0-9_.:-]{1,100}"
 

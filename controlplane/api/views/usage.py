@@ -7,6 +7,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from controlplane.api.filters import refuse_unknown
 from controlplane.api.serializers.usage import (
     UsageQuerySerializer,
     UsageRowSerializer,
@@ -28,6 +29,7 @@ class UsageView(TenantView):
     def list(self, request: Request) -> Response:
         """Sum usage by minute, hour or day, and by route, pool, model, project, team or key."""
         asked = UsageQuerySerializer(data=request.query_params)
+        refuse_unknown(request, {ORGANISATION.name, *asked.fields})
         asked.is_valid(raise_exception=True)
         query = asked.question()
         organisation = organisation_asked(self)

@@ -10,6 +10,8 @@ from django.test.utils import CaptureQueriesContext
 
 from tests.controlplane.conftest import POOL, ROUTE, Caller
 
+pytestmark = pytest.mark.slow
+
 # token, roles, then the list itself and one query for each kind of part
 QUERIES = {
     "organisations": 3,

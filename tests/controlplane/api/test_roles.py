@@ -13,6 +13,8 @@ from controlplane.services.actors import Actor
 from controlplane.services.users import create_user, grant_role
 from tests.controlplane.conftest import POOL, ROUTE, Caller
 
+pytestmark = pytest.mark.slow
+
 LISTS = (
     *("organisations", "teams", "projects", "models", "prices", "pools", "routes", "keys"),
     *("snapshots", "audit"),
@@ -224,7 +226,7 @@ def test_roles_of_finance_and_operator_add_up(
 
 
 def test_a_signed_in_operator_writes_with_the_session_and_its_csrf_token(
-    actor: Actor, admin: Caller
+    actor: Actor, admin: Caller, collected_files: None
 ) -> None:
     user = create_user(actor, username="ann", email="ann@example.com", password="a long pass 1")
     grant_role(actor, subject=user, organisation=admin.organisation, role=Role.OPERATOR)

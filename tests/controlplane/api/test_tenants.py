@@ -7,6 +7,8 @@ import pytest
 
 from tests.controlplane.conftest import POOL, ROUTE, Caller
 
+pytestmark = pytest.mark.slow
+
 PRICE = {"model": "gpt-x", "input_nanousd_per_mtok": "1", "output_nanousd_per_mtok": "2"}
 LISTS = (
     *("organisations", "teams", "projects", "models", "prices", "pools", "routes", "keys"),

@@ -125,3 +125,15 @@ def test_a_stranger_has_used_nothing(used: Caller, make_caller: Callable[..., Ca
     assert stranger.get(f"/usage/?{DAY}").json()["results"] == []
     asked = stranger.get(f"/usage/?{DAY}&organisation={used.organisation.pk}")
     assert asked.status_code == 400
+
+
+@pytest.mark.parametrize("path", ["/usage/", "/requests/"])
+def test_a_parameter_nobody_knows_is_refused_and_lists_nothing(used: Caller, path: str) -> None:
+    response = used.get(f"{path}?rout=chat")
+    assert response.status_code == 400
+    assert response.json()["fields"] == {"rout": ["There is no such parameter."]}
+
+
+@pytest.mark.parametrize("path", ["/usage/", "/requests/"])
+def test_the_organisation_may_be_named(used: Caller, path: str) -> None:
+    assert used.get(f"{path}?organisation={used.organisation.pk}").status_code == 200

@@ -20,6 +20,8 @@ from inference.contract.kinds import ChargeKind, Outcome
 from tests.controlplane.console.conftest import PASSWORD, Reader
 from tests.controlplane.ledger_events import NOON_MS, make_charge, make_end, make_origin
 
+pytestmark = pytest.mark.slow
+
 
 def words_of(page: str) -> str:
     """A page as its reader sees it: no tags, one blank between words, dashes plain."""

@@ -123,7 +123,13 @@ def test_a_worker_that_left_is_counted_until_its_requests_have_ended(fleet: Flee
 
 
 @pytest.mark.parametrize(
-    "sealed", ["", "bm9uc2Vuc2U=", encrypt(bytes(32), "x"), encrypt(DATA_KEY, "a\r\nb: c")]
+    "sealed",
+    [
+        "",
+        "bm9uc2Vuc2U=",
+        pytest.param(encrypt(bytes(32), "x"), id="of another key"),
+        pytest.param(encrypt(DATA_KEY, "a\r\nb: c"), id="no header value"),
+    ],
 )
 def test_workers_whose_credential_cannot_be_used_are_not_sent_to(
     fleet: FleetRegistry, sealed: str

@@ -227,6 +227,7 @@ async def running_gateway(
         body_limit_bytes=body_limit_bytes,
         gateway="gw-test/0",
         clock=time.time,
+        stopwatch=time.perf_counter,
         chance=lambda: gateway.u,
         random_bits=random.getrandbits,
     )
