@@ -142,7 +142,9 @@ def _upstream_pool(actor: Actor, organisation: Organisation, upstream: Upstream)
     pool = _pool(organisation, UPSTREAM_POOL)
     addresses = [upstream.url.rstrip("/")]
     if pool is not None:
-        changes = {"addresses": addresses, "credential": upstream.key}
+        # a key that isn't given stays as it is: missing is not "none"
+        given = {} if upstream.key is None else {"credential": upstream.key}
+        changes = {"addresses": addresses, **given}
         return pools.update_pool(actor, pool_id=pool.pk, changes=changes)
     return pools.create_pool(
         actor,
@@ -193,20 +195,31 @@ def _route(actor: Actor, organisation: Organisation, wanted: Sequence[Pool]) -> 
 
 
 def _secrets(actor: Actor, organisation: Organisation, known: frozenset[str]) -> dict[str, str]:
+    """Make what isn't known, and end what it replaces."""
     made: dict[str, str] = {}
     user = User.objects.filter(username=USER).first()
     if user is None or ADMIN_PASSWORD not in known:
         made |= {ADMIN_USER: USER, ADMIN_PASSWORD: secrets.token_urlsafe(12)}
-        user = _user(actor, organisation, user, made[ADMIN_PASSWORD])
+        _user(actor, organisation, user, made[ADMIN_PASSWORD])
     if API_TOKEN not in known:
-        account = _account(actor, organisation)
-        made[API_TOKEN] = users.issue_token(actor, service_account=account).text
+        made[API_TOKEN] = _token(actor, _account(actor, organisation))
     if API_KEY not in known:
-        scopes = [Scope.INFERENCE.value, Scope.DEBUG.value]
-        name = f"{KEY}-{secrets.token_hex(3)}"
-        issued = keys.create_key(actor, organisation=organisation, name=name, scopes=scopes)
-        made[API_KEY] = issued.text
+        made[API_KEY] = _key(actor, organisation)
     return made
+
+
+def _token(actor: Actor, account: ServiceAccount) -> str:
+    for old in account.tokens.filter(revoked_at=None):
+        users.revoke_token(actor, token_id=old.pk)
+    return users.issue_token(actor, service_account=account).text
+
+
+def _key(actor: Actor, organisation: Organisation) -> str:
+    for old in organisation.keys.filter(revoked_at=None, name__regex=rf"^{KEY}-[0-9a-f]{{6}}$"):
+        keys.revoke_key(actor, key_id=old.pk)
+    scopes = [Scope.INFERENCE.value, Scope.DEBUG.value]
+    name = f"{KEY}-{secrets.token_hex(3)}"
+    return keys.create_key(actor, organisation=organisation, name=name, scopes=scopes).text
 
 
 def _user(actor: Actor, organisation: Organisation, user: User | None, password: str) -> User:

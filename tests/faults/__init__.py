@@ -1,1 +1,1 @@
-"""Real signals on real processes, and what must hold after each: see docs/faults.md."""
+"""Real signals on real processes, and what must hold after each."""
