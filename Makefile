@@ -40,10 +40,11 @@ lint: test-environment
 check: lint
 	$(BIN)/pytest -q -n 3 -m "not engine and not browser and not fault and not slow"
 
-# What starts whole installations, kills or measures runs alone.
+# What kills or looks runs two at a time, what needs an engine alone: it takes both cores.
 test: lint browser-environment engine-environment
 	$(BIN)/pytest -q -n 3 -m "not engine and not browser and not fault"
-	$(BIN)/pytest -m "engine or browser or fault"
+	$(BIN)/pytest -q -n 2 -m "(browser or fault) and not engine"
+	$(BIN)/pytest -m engine
 
 clean:
 	rm -rf $(VENV)

@@ -11,13 +11,22 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
 
 app = Celery("headworks")
 app.config_from_object("django.conf:settings", namespace="CELERY")
-app.conf.imports = ("controlplane.tasks.configuration", "controlplane.tasks.heartbeat")
+app.conf.imports = (
+    "controlplane.tasks.configuration",
+    "controlplane.tasks.heartbeat",
+    "controlplane.tasks.usage",
+)
 app.conf.beat_schedule = {
     "republish": {"task": "configuration.republish", "schedule": 5.0, "options": {"expires": 5}},
     "collect-sections": {
         "task": "configuration.collect_sections",
         "schedule": 600.0,
         "options": {"expires": 600},
+    },
+    "forget-old-marks": {
+        "task": "usage.forget_old_marks",
+        "schedule": 3_600.0,
+        "options": {"expires": 3_600},
     },
     "heartbeat": {"task": "jobs.heartbeat", "schedule": 10.0, "options": {"expires": 10}},
 }

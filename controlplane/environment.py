@@ -50,6 +50,7 @@ class ProcessSettings(BaseSettings):
     gateway_port: Port = 8400
     own_ports: Annotated[frozenset[int], NoDecode] = frozenset()
     allow_remote_code: bool = False
+    allow_fake_workers: bool = False
     allowed_hosts: Words = ("localhost", "127.0.0.1", "[::1]")
     trusted_origins: Words = ()
     https: bool = False

@@ -115,10 +115,3 @@ class VersionMismatch(ControlPlaneError):
     def __init__(self, current: int) -> None:
         super().__init__(f"The object has changed since; it is now at version {current}.")
         self.current = current
-
-
-class Unavailable(ControlPlaneError):
-    """Something this plane stands on is down; the same call will do once it's back."""
-
-    code = "unavailable"
-    http_status = 503

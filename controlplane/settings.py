@@ -7,6 +7,7 @@ from csp.constants import NONE, SELF
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from controlplane.bridge.database import bounded_connections
 from controlplane.environment import CACHE_DATABASE, CHANNEL_DATABASE, ProcessSettings
 from controlplane.logs import configure_structlog, logging_settings
 
@@ -106,6 +107,7 @@ DATABASES = {
             "pool": {
                 "min_size": 0,
                 "max_size": HEADWORKS.database_pool_size,
+                "connection_class": bounded_connections(HEADWORKS.statement_timeout_ms),
                 # a page may wait this long for a connection, then the database counts as down
                 "timeout": 3,
                 # given up and begun anew, or the back-off outlasts the database's absence
@@ -160,7 +162,6 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     # longer than the longest task, or it would be handed out twice
     "visibility_timeout": 600,
 }
-CELERY_BEAT_SCHEDULE_FILENAME = str(HEADWORKS.var / "run" / "beat-schedule")
 
 AUTH_USER_MODEL = "controlplane.User"
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]

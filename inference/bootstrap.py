@@ -23,6 +23,7 @@ from inference.fleet.directory import DirectoryReader, DirectoryWriter, director
 from inference.fleet.lease import LeaderLease
 from inference.fleet.registry import FleetRegistry
 from inference.gateway.app import GatewayApp
+from inference.gateway.auth import warn_of_lost_peppers
 from inference.gateway.child import Background, GatewayChild
 from inference.gateway.parent import GatewayParent
 from inference.gateway.server import make_server
@@ -38,7 +39,7 @@ from inference.settings import Settings
 from inference.snapshots.follow import follow
 from inference.snapshots.holder import SnapshotHolder
 from inference.snapshots.source import DiskSource, StoreSource
-from inference.store import connect_store
+from inference.store import StoreHealth, connect_store
 from inference.vitals import VitalsWriter
 from inference.workers.connections import Connections
 
@@ -65,10 +66,14 @@ def build_gateway_child(settings: Settings, *, slot: int) -> GatewayChild:
     )
     fleet = FleetRegistry(origin_of=connections.origin_of, data_key=settings.data_key)
     journal = Journal.create(settings.var / "journals")
-    services = _services(settings, process, holder=holder, fleet=fleet, journal=journal)
+    health = StoreHealth("snapshots")
+    services = _services(
+        settings, process, holder=holder, health=health, fleet=fleet, journal=journal
+    )
     vitals = VitalsWriter(store, process, _vitals_of(settings, services, holder, journal))
     holder.subscribe(fleet.apply_snapshot)
     holder.subscribe(lambda _snapshot: vitals.write_soon())
+    holder.subscribe(partial(warn_of_lost_peppers, peppers=settings.peppers))
     directory.subscribe(fleet.apply_directory)
     return GatewayChild(
         server=make_server(GatewayApp(services)),
@@ -77,7 +82,7 @@ def build_gateway_child(settings: Settings, *, slot: int) -> GatewayChild:
         vitals=vitals,
         connections=connections,
         background=(
-            _follow_snapshots(settings, holder, store),
+            _follow_snapshots(settings, holder, store, health),
             directory.follow,
             Sink(journal, store).run,
             Replay(settings.var / "journals", store).run,
@@ -109,7 +114,7 @@ def build_supervisor(settings: Settings) -> PoolsService:
     return PoolsService(
         supervisor=supervisor,
         vitals=vitals,
-        background=(_follow_snapshots(settings, holder, store),),
+        background=(_follow_snapshots(settings, holder, store, StoreHealth("snapshots")),),
         close_store=store.aclose,
     )
 
@@ -147,11 +152,13 @@ def _services(
     process: str,
     *,
     holder: SnapshotHolder,
+    health: StoreHealth,
     fleet: FleetRegistry,
     journal: Journal,
 ) -> Services:
     return Services(
         snapshots=holder,
+        state_store=health,
         fleet=fleet,
         books=journal,
         metrics=GatewayMetrics(CollectorRegistry()),
@@ -190,9 +197,11 @@ def _vitals_of(
     return record
 
 
-def _follow_snapshots(settings: Settings, holder: SnapshotHolder, store: Redis) -> Background:
+def _follow_snapshots(
+    settings: Settings, holder: SnapshotHolder, store: Redis, health: StoreHealth
+) -> Background:
     disk = DiskSource(settings.var / "snapshots", settings.data_key)
-    return partial(follow, holder, disk=disk, store=StoreSource(store))
+    return partial(follow, holder, disk=disk, store=StoreSource(store), health=health)
 
 
 def _holder(settings: Settings) -> SnapshotHolder:
@@ -200,4 +209,5 @@ def _holder(settings: Settings) -> SnapshotHolder:
         settings.data_key,
         own_ports=settings.own_ports,
         allow_remote_code=settings.allow_remote_code,
+        allow_fake_workers=settings.allow_fake_workers,
     )

@@ -23,7 +23,6 @@ class Settings:
 
     var: Path
     state_url: str = field(repr=False)
-    cache_url: str | None = field(repr=False)
     data_key: bytes = field(repr=False)
     peppers: Mapping[int, bytes] = field(repr=False)
     gateway_id: str
@@ -35,6 +34,7 @@ class Settings:
     models_folder: Path | None
     own_ports: frozenset[int]
     allow_remote_code: bool
+    allow_fake_workers: bool
     log_level: str
 
 
@@ -45,7 +45,6 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
     return Settings(
         var=Path(environ.get("HEADWORKS_VAR", "var")).resolve(),
         state_url=_required(environ, "HEADWORKS_STATE_URL"),
-        cache_url=environ.get("HEADWORKS_CACHE_URL") or None,
         data_key=_key(environ, "HEADWORKS_DATA_KEY"),
         peppers=_peppers(environ, "HEADWORKS_KEY_PEPPERS"),
         gateway_id=environ.get("HEADWORKS_GATEWAY_ID") or default_id,
@@ -57,6 +56,7 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
         models_folder=_path(environ, "HEADWORKS_MODELS"),
         own_ports=_ports(environ, "HEADWORKS_OWN_PORTS") | {port},
         allow_remote_code=environ.get("HEADWORKS_ALLOW_REMOTE_CODE", "0") == "1",
+        allow_fake_workers=environ.get("HEADWORKS_ALLOW_FAKE_WORKERS", "0") == "1",
         log_level=environ.get("HEADWORKS_LOG_LEVEL", "info"),
     )
 

@@ -15,8 +15,8 @@ from controlplane.console.formats import (
 )
 from controlplane.console.tables.requests import cost_words, total_ms
 from controlplane.models import Charge, Request
-
-_TOKENS_PER_PRICE = 1_000_000
+from inference.contract.events import PriceUsed, Usage
+from inference.decisions.cost import cost_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,29 +81,42 @@ def price_lines(charges: Iterable[Charge]) -> list[PriceLine]:
 
 
 def _lines_of(charge: Charge) -> list[PriceLine]:
-    prompt, completion, cached = (
-        charge.prompt_tokens,
-        charge.completion_tokens,
-        charge.cached_tokens,
-    )
+    """One line a kind; what they cost adds up to what the ledger has, which is rounded once."""
+    prompt, completion = charge.prompt_tokens, charge.completion_tokens
     if prompt is None and completion is None:
         booked = cost(charge.cost_nanousd, charge.cost_max_nanousd)
         return [PriceLine(charge.attempt, "Not reported", UNKNOWN, UNKNOWN, booked)]
-    input_price, output_price = charge.input_nanousd_per_mtok, charge.output_nanousd_per_mtok
-    cached_price = charge.cached_input_nanousd_per_mtok
-    if cached_price is None:
-        cached_price = input_price
-    parts = [("Input", prompt, input_price), ("Output", completion, output_price)]
-    if prompt is not None and cached:
-        cached = min(cached, prompt)
-        parts[0] = ("Input", prompt - cached, input_price)
-        parts.insert(1, ("Input, cached", cached, cached_price))
-    return [_line(charge.attempt, *part) for part in parts]
+    cached = min(charge.cached_tokens or 0, prompt or 0)
+    input_price, cached_price = charge.input_nanousd_per_mtok, charge.cached_input_nanousd_per_mtok
+    uncached = None if prompt is None else prompt - cached
+    parts = [("Input", uncached, input_price, Usage(uncached))]
+    if cached:
+        price = input_price if cached_price is None else cached_price
+        parts.append(("Input, cached", cached, price, Usage(prompt, cached_tokens=cached)))
+    whole = Usage(prompt, completion, cached)
+    parts.append(("Output", completion, charge.output_nanousd_per_mtok, whole))
+    lines, before = [], 0
+    for kind, amount, price, so_far in parts:
+        total = cost_of(so_far, _price_of(charge)) or 0
+        lines.append(_line(charge.attempt, kind, amount, price, total - before))
+        before = total
+    return lines
 
 
-def _line(attempt: int, kind: str, amount: int | None, price: int | None) -> PriceLine:
-    amount_cost = UNKNOWN
-    if amount is not None and price is not None:
-        amount_cost = dollars(round(amount * price / _TOKENS_PER_PRICE))
+def _price_of(charge: Charge) -> PriceUsed | None:
+    if charge.input_nanousd_per_mtok is None or charge.output_nanousd_per_mtok is None:
+        return None
+    return PriceUsed(
+        price_id=charge.price_id or "",
+        input_nanousd_per_mtok=charge.input_nanousd_per_mtok,
+        output_nanousd_per_mtok=charge.output_nanousd_per_mtok,
+        cached_input_nanousd_per_mtok=charge.cached_input_nanousd_per_mtok,
+    )
+
+
+def _line(
+    attempt: int, kind: str, amount: int | None, price: int | None, nanousd: int
+) -> PriceLine:
+    amount_cost = UNKNOWN if amount is None or price is None else dollars(nanousd)
     price_words = NO_PRICE if price is None else dollars(price)
     return PriceLine(attempt, kind, count(amount), price_words, amount_cost)

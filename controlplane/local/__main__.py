@@ -13,7 +13,7 @@ from controlplane.local.keys import load_keys
 from controlplane.local.launcher import launch, only_launcher
 from controlplane.local.places import find_places, make_places
 from controlplane.local.problems import LocalProblem
-from controlplane.local.roles import Installation, plan_stores
+from controlplane.local.roles import Installation, check_given_models, plan_stores
 from controlplane.local.settings import load_local_settings
 from controlplane.local.status import show_status
 from controlplane.local.terminal import Terminal
@@ -37,6 +37,7 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
 def run(environ: Mapping[str, str]) -> int:
     """Start everything and keep it until a signal."""
     settings = load_local_settings(environ)
+    check_given_models(settings)
     places = make_places(settings.var)
     terminal = Terminal()
     with only_launcher(places):

@@ -49,6 +49,8 @@ from controlplane.local.valkey import Store, start_store
 from controlplane.local.valkey import is_answering as is_store_answering
 
 _COMPLETION_GAP_S = 1.0
+# What the data plane's processes end with when their environment is at fault.
+_BAD_SETTINGS = 2
 
 
 async def bring_up(installation: Installation, launcher: Launcher) -> None:
@@ -81,21 +83,25 @@ async def _keep_store(launcher: Launcher, store: Store) -> None:
 def _gateways(installation: Installation) -> Child:
     environment = data_environment(installation)
     arguments = ("-m", "inference", "gateway")
-    return _child(installation, start_of(installation, "gateway", GATEWAY, arguments, environment))
+    start = start_of(installation, "gateway", GATEWAY, arguments, environment)
+    return _child(installation, start, bad_settings_code=_BAD_SETTINGS)
 
 
-def _child(installation: Installation, start: Start) -> Child:
-    return Child(start.name, partial(start_group, start, installation.places.groups), start.log)
+def _child(
+    installation: Installation, start: Start, *, bad_settings_code: int | None = None
+) -> Child:
+    groups = installation.places.groups
+    run = partial(start_group, start, groups)
+    return Child(start.name, run, start.log, bad_settings_code=bad_settings_code)
 
 
 async def _bring_up_pools(installation: Installation, launcher: Launcher) -> None:
-    engine = installation.engine
-    if engine is not None and not engine.is_complete():
+    if installation.needs_build:
         await _build_engine(installation, launcher)
     environment = data_environment(installation)
     arguments = ("-m", "inference", "pools")
     start = start_of(installation, "pools", POOLS, arguments, environment)
-    await launcher.keep(_child(installation, start))
+    await launcher.keep(_child(installation, start, bad_settings_code=_BAD_SETTINGS))
 
 
 async def _build_engine(installation: Installation, launcher: Launcher) -> None:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +34,7 @@ READY = "ready"
 STOP = b"stop\n"
 HURRY = b"hurry\n"
 _ROUNDS = 3
+_TEMPORARY = ("TMPDIR", "TEMP", "TMP")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +70,15 @@ def start_guardian(
             stdout=subprocess.PIPE,
             stderr=errors,
             cwd=Path(__file__).parents[2],
-            env={**os.environ, "HEADWORKS_VAR": str(places.var)},
+            env=_environment(places),
             start_new_session=True,
         )
+
+
+def _environment(places: Places) -> Mapping[str, str]:
+    """No secret of the caller's; the last three say where `tempfile` puts short sockets."""
+    kept = {name: os.environ[name] for name in ("PATH", *_TEMPORARY) if name in os.environ}
+    return kept | {"HEADWORKS_VAR": str(places.var)}
 
 
 def end_everything(

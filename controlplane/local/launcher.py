@@ -50,6 +50,8 @@ class Child:
     log: Path
     waits_for: str = ""
     is_ready: Callable[[], bool] | None = None
+    bad_settings_code: int | None = None
+    """The exit code by which the first start says that no other would do better."""
 
 
 @dataclass(slots=True)
@@ -71,9 +73,13 @@ class _Tail:
     def __post_init__(self) -> None:
         self.size = size_of(self.log)
 
-    def show_new(self, terminal: Terminal) -> None:
+    def take_new(self) -> str:
         text = tail_of(self.log, since=self.size)
         self.size = size_of(self.log)
+        return text
+
+    def show_new(self, terminal: Terminal) -> None:
+        text = self.take_new()
         if text and text != self.shown:
             terminal.show(text)
             self.shown = text
@@ -95,7 +101,8 @@ class Launcher:
     async def keep(self, child: Child) -> None:
         """Start a child now and again whenever it ends; return once it is ready.
 
-        A first start that fails is raised; later ones are tried again for as long as it takes.
+        A first start that fails, or ends over its settings, is raised as a LocalProblem (the
+        latter by `watch_keepers`); later ones are tried again for as long as it takes.
         """
         rotate_log(child.log)
         tail = _Tail(child.log)
@@ -142,10 +149,13 @@ class Launcher:
         return self._processes[name]
 
     async def _keep(self, child: Child, process: Popen[bytes], tail: _Tail) -> None:
-        pause_s = _FIRST_PAUSE_S
+        pause_s, final_code = _FIRST_PAUSE_S, child.bad_settings_code
         while True:
             began = time.monotonic()
             await _ended(process)
+            if process.returncode == final_code:
+                raise LocalProblem(f"{child.name} cannot start: {tail.take_new()}")
+            final_code = None
             lived_s = time.monotonic() - began
             if lived_s >= _STEADY_S:
                 pause_s = _FIRST_PAUSE_S

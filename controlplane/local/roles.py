@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from controlplane.local.engine import EnginePlaces
+from controlplane.local.engine import WEIGHTS, EnginePlaces
 from controlplane.local.keys import Keys
 from controlplane.local.places import Places
 from controlplane.local.postgres import Postgres
+from controlplane.local.problems import LocalProblem
 from controlplane.local.processes import Start
 from controlplane.local.settings import LocalSettings
 from controlplane.local.valkey import (
@@ -50,6 +51,33 @@ class Installation:
         """The stores that are ours to start."""
         return tuple(store for store in (self.state, self.cache) if store is not None)
 
+    @property
+    def engine_python(self) -> Path | None:
+        """The engine's Python: the user's, or the demo engine's."""
+        return self.settings.engine_python or (self.engine.python if self.engine else None)
+
+    @property
+    def models(self) -> Path | None:
+        """The folder pools may take weights from: the user's, or the demo's."""
+        return self.settings.models or (self.engine.models if self.engine else None)
+
+    @property
+    def needs_build(self) -> bool:
+        """Whether the demo engine lacks something that the user didn't give either."""
+        is_given = self.settings.engine_python is not None and self.settings.models is not None
+        return self.engine is not None and not is_given and not self.engine.is_complete()
+
+
+def check_given_models(settings: LocalSettings) -> None:
+    """Raise LocalProblem if the demo engine could not serve from the user's own folder."""
+    if settings.has_engine and settings.models is not None:
+        wanted = WEIGHTS[0].name
+        if not (settings.models / wanted).is_dir():
+            raise LocalProblem(
+                f"HEADWORKS_MODELS={settings.models} has no {wanted}, which the demo serves; "
+                "unset HEADWORKS_MODELS, or set HEADWORKS_DEMO_ENGINE=none"
+            )
+
 
 def plan_stores(
     settings: LocalSettings, places: Places, keys: Keys
@@ -63,7 +91,7 @@ def plan_stores(
         )
         for name, roles, rules in (
             (STATE, (CONTROL, DATA, BROKER), state_rules),
-            (CACHE, (CONTROL, DATA), cache_rules),
+            (CACHE, (CONTROL,), cache_rules),
         )
     )
     return None if settings.state_url else state, None if settings.cache_url else cache
@@ -87,15 +115,16 @@ def common_environment(installation: Installation) -> dict[str, str]:
 
 
 def data_environment(installation: Installation) -> Mapping[str, str]:
-    """Gateways and pools: no database, no broker, no session secret."""
-    engine = installation.engine
-    told: dict[str, str] = {}
-    if engine is not None:
-        told = {
-            "HEADWORKS_ENGINE_PYTHON": str(engine.python),
-            "HEADWORKS_MODELS": str(engine.models),
-        }
-    return common_environment(installation) | _shared_secrets(installation, DATA) | told
+    """Gateways and pools: no database, no broker, no cache, no session secret."""
+    told = {
+        "HEADWORKS_ENGINE_PYTHON": installation.engine_python,
+        "HEADWORKS_MODELS": installation.models,
+    }
+    return (
+        common_environment(installation)
+        | _shared_secrets(installation, DATA)
+        | {name: str(value) for name, value in told.items() if value}
+    )
 
 
 def control_environment(installation: Installation, postgres: Postgres | None) -> Mapping[str, str]:
@@ -103,13 +132,15 @@ def control_environment(installation: Installation, postgres: Postgres | None) -
     settings, state = installation.settings, installation.state
     database_url = postgres.url if postgres else settings.database_url
     broker_url = state.broker_url(BROKER) if state else settings.broker_url
+    cache_url = installation.cache.url(CONTROL) if installation.cache else None
     told = {
+        "HEADWORKS_CACHE_URL": settings.cache_url or cache_url,
         "HEADWORKS_DATABASE_URL": database_url,
         "HEADWORKS_BROKER_URL": settings.broker_url or broker_url,
         "HEADWORKS_SECRET_KEY": installation.keys.secret_key,
     }
-    if installation.engine is not None:
-        told["HEADWORKS_MODELS"] = str(installation.engine.models)
+    if installation.models is not None:
+        told["HEADWORKS_MODELS"] = str(installation.models)
     return (
         common_environment(installation)
         | _shared_secrets(installation, CONTROL)
@@ -127,17 +158,12 @@ def seed_environment(installation: Installation, postgres: Postgres | None) -> M
 
 
 def _shared_secrets(installation: Installation, role: str) -> dict[str, str]:
-    settings, keys = installation.settings, installation.keys
-    urls = {
-        "HEADWORKS_STATE_URL": installation.state.url(role) if installation.state else None,
-        "HEADWORKS_CACHE_URL": installation.cache.url(role) if installation.cache else None,
-    }
-    given = {"HEADWORKS_STATE_URL": settings.state_url, "HEADWORKS_CACHE_URL": settings.cache_url}
+    keys, state = installation.keys, installation.state
+    state_url = installation.settings.state_url or (state.url(role) if state else "")
     return {
         "HEADWORKS_DATA_KEY": keys.data_key,
         "HEADWORKS_KEY_PEPPERS": keys.peppers,
-        **{name: value for name, value in urls.items() if value},
-        **{name: value for name, value in given.items() if value},
+        "HEADWORKS_STATE_URL": state_url,
     }
 
 

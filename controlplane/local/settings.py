@@ -1,14 +1,22 @@
 """What the launcher is told by the environment: read once, checked, frozen."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from controlplane.local.problems import LocalProblem
 
 _ENGINES = ("vllm", "none")
 _LARGEST_PORT = 65_535
+_DEFAULT_PORTS = {
+    "postgresql": 5432,
+    "postgres": 5432,
+    "redis": 6379,
+    "rediss": 6379,
+    "http": 80,
+    "https": 443,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +33,8 @@ class LocalSettings:
     cache_url: str | None = field(repr=False)
     broker_url: str | None = field(repr=False)
     has_engine: bool
+    engine_python: Path | None
+    models: Path | None
     given_ports: frozenset[int]
     environ: Mapping[str, str] = field(repr=False)
 
@@ -45,9 +55,9 @@ class LocalSettings:
     def own_ports(self) -> str:
         """Ports no operator-given address may point at: ours, and those of stores outside."""
         stores = (self.database_url, self.state_url, self.cache_url, self.broker_url)
-        ports = {urlsplit(url).port for url in stores if url}
+        ports = {port for url in stores if url for port in _ports_of(url)}
         ports |= {self.console_port, self.gateway_port, *self.given_ports}
-        return ",".join(str(port) for port in sorted(port for port in ports if port))
+        return ",".join(str(port) for port in sorted(ports))
 
 
 def load_local_settings(environ: Mapping[str, str]) -> LocalSettings:
@@ -66,6 +76,8 @@ def load_local_settings(environ: Mapping[str, str]) -> LocalSettings:
         cache_url=environ.get("HEADWORKS_CACHE_URL") or None,
         broker_url=environ.get("HEADWORKS_BROKER_URL") or None,
         has_engine=engine == "vllm",
+        engine_python=_path(environ, "HEADWORKS_ENGINE_PYTHON"),
+        models=_path(environ, "HEADWORKS_MODELS"),
         given_ports=_ports(environ, "HEADWORKS_OWN_PORTS"),
         environ=environ,
     )
@@ -76,6 +88,22 @@ def _port(environ: Mapping[str, str], name: str, default: int) -> int:
     if not text.isdecimal() or not 0 < int(text) <= _LARGEST_PORT:
         raise LocalProblem(f"{name} must be a port number, not {text!r}")
     return int(text)
+
+
+def _path(environ: Mapping[str, str], name: str) -> Path | None:
+    text = environ.get(name)
+    return Path(text).absolute() if text else None
+
+
+def _ports_of(url: str) -> Iterator[int]:
+    """The ports a server's URL leads to, written or its scheme's own; a socket has none."""
+    parts = urlsplit(url)
+    query = dict(parse_qsl(parts.query))
+    if parts.scheme not in _DEFAULT_PORTS or query.get("host", "").startswith("/"):
+        return
+    default = int(query.get("port", _DEFAULT_PORTS[parts.scheme]))
+    for host in parts.netloc.rpartition("@")[2].split(","):
+        yield urlsplit(f"//{host}").port or default
 
 
 def _ports(environ: Mapping[str, str], name: str) -> frozenset[int]:

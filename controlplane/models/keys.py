@@ -22,7 +22,14 @@ from controlplane.models.kinds import scopes
 from controlplane.models.organisations import Organisation
 from controlplane.models.projects import Project
 from controlplane.models.routes import Route
-from controlplane.models.rows import LABEL_LENGTH, VersionedRow, id_field, key_id, name_is_label
+from controlplane.models.rows import (
+    LABEL_LENGTH,
+    VersionedRow,
+    id_field,
+    key_id,
+    name_is_label,
+    printable_name,
+)
 
 
 def public_key_id(pk: str) -> str:
@@ -36,7 +43,7 @@ class Key(VersionedRow):
     id = id_field(key_id)
     organisation = ForeignKey(Organisation, CASCADE, related_name="keys")
     project = ForeignKey(Project, PROTECT, related_name="keys")
-    name = CharField(max_length=LABEL_LENGTH)
+    name = CharField(max_length=LABEL_LENGTH, validators=[printable_name])
     scopes = ArrayField(CharField(max_length=32, choices=scopes))
     is_restricted = BooleanField(default=False)
     routes: "ManyToManyField[Route, KeyRoute]" = ManyToManyField(

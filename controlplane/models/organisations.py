@@ -12,6 +12,7 @@ from controlplane.models.rows import (
     id_field,
     name_is_label,
     organisation_id,
+    printable_name,
 )
 
 
@@ -25,7 +26,7 @@ class Organisation(VersionedRow):
     """A tenant. `time_zone` is the one its days, budgets and reports are counted in."""
 
     id = id_field(organisation_id)
-    name = CharField(max_length=LABEL_LENGTH)
+    name = CharField(max_length=LABEL_LENGTH, validators=[printable_name])
     time_zone = CharField(max_length=64, default="UTC", validators=[check_time_zone])
     is_enabled = BooleanField(default=True)
 

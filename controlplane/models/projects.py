@@ -12,7 +12,14 @@ from django.db.models import (
 from django.db.models.functions import Lower
 
 from controlplane.models.organisations import Organisation
-from controlplane.models.rows import LABEL_LENGTH, VersionedRow, id_field, name_is_label, project_id
+from controlplane.models.rows import (
+    LABEL_LENGTH,
+    VersionedRow,
+    id_field,
+    name_is_label,
+    printable_name,
+    project_id,
+)
 from controlplane.models.teams import Team
 
 
@@ -22,7 +29,7 @@ class Project(VersionedRow):
     id = id_field(project_id)
     organisation = ForeignKey(Organisation, CASCADE, related_name="projects")
     team = ForeignKey(Team, PROTECT, related_name="projects")
-    name = CharField(max_length=LABEL_LENGTH)
+    name = CharField(max_length=LABEL_LENGTH, validators=[printable_name])
     is_default = BooleanField(default=False, editable=False)
 
     class Meta:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
 from django.db.models import (
     CharField,
@@ -41,8 +42,17 @@ def name_matches(table: str, pattern: str) -> CheckConstraint:
     )
 
 
+def printable_name(text: str) -> None:
+    """Hold a free name to what the gateways' validator takes; raises ValidationError.
+
+    Characters that can't be seen would let one name pass for another, or turn a line of text round.
+    """
+    if not text.isprintable():
+        raise ValidationError("A name has no line breaks, tabs or characters that can't be seen.")
+
+
 def name_is_label(table: str) -> CheckConstraint:
-    """A free name: some text without line breaks, tabs or blanks around it."""
+    """A free name: no control characters, no blanks around it. `printable_name` is stricter."""
     return CheckConstraint(
         condition=Q(name__regex=r"^[^[:cntrl:][:space:]]([^[:cntrl:]]*[^[:cntrl:][:space:]])?$"),
         name=f"{table}_name_label",

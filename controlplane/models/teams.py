@@ -4,7 +4,14 @@ from django.db.models import CASCADE, CharField, ForeignKey, UniqueConstraint
 from django.db.models.functions import Lower
 
 from controlplane.models.organisations import Organisation
-from controlplane.models.rows import LABEL_LENGTH, VersionedRow, id_field, name_is_label, team_id
+from controlplane.models.rows import (
+    LABEL_LENGTH,
+    VersionedRow,
+    id_field,
+    name_is_label,
+    printable_name,
+    team_id,
+)
 
 
 class Team(VersionedRow):
@@ -12,7 +19,7 @@ class Team(VersionedRow):
 
     id = id_field(team_id)
     organisation = ForeignKey(Organisation, CASCADE, related_name="teams")
-    name = CharField(max_length=LABEL_LENGTH)
+    name = CharField(max_length=LABEL_LENGTH, validators=[printable_name])
 
     class Meta:
         constraints = [

@@ -25,6 +25,7 @@ from controlplane.models.rows import (
     binding_id,
     id_field,
     name_is_label,
+    printable_name,
     service_account_id,
     token_id,
 )
@@ -57,7 +58,7 @@ class ServiceAccount(VersionedRow):
 
     id = id_field(service_account_id)
     organisation = ForeignKey(Organisation, CASCADE, related_name="service_accounts")
-    name = CharField(max_length=LABEL_LENGTH)
+    name = CharField(max_length=LABEL_LENGTH, validators=[printable_name])
     is_enabled = BooleanField(default=True)
 
     class Meta:

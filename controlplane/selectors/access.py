@@ -12,7 +12,6 @@ from typing import TypeVar
 
 from django.db.models import Model, QuerySet
 
-from controlplane.errors import NotFound
 from controlplane.models import Role, RoleBinding, ServiceAccount, User
 
 AnyRow = TypeVar("AnyRow", bound=Model)
@@ -27,7 +26,6 @@ _WRITERS: Mapping[str, frozenset[Role]] = {
     "pools": _OPERATORS,
     "routes": _OPERATORS,
     "keys": _OPERATORS,
-    "users": frozenset((Role.ADMIN,)),
 }
 
 
@@ -80,11 +78,3 @@ def get_access_of_service_account(account: ServiceAccount) -> Access:
         service_account=account, organisation_id=account.organisation_id
     )
     return Access(_by_organisation(bindings))
-
-
-def found(rows: QuerySet[AnyRow], pk: str) -> AnyRow:
-    """The one row of this id among those a caller may see, or NotFound."""
-    row = rows.filter(pk=pk).first()
-    if row is None:
-        raise NotFound
-    return row

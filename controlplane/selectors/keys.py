@@ -3,7 +3,7 @@
 from django.db.models import Prefetch, QuerySet
 
 from controlplane.models import Key, KeyDigest, Route
-from controlplane.selectors.access import Access, found
+from controlplane.selectors.access import Access
 
 
 def list_keys(access: Access) -> QuerySet[Key]:
@@ -15,8 +15,3 @@ def list_keys(access: Access) -> QuerySet[Key]:
             Prefetch("routes", routes), Prefetch("digests", digests)
         )
     )
-
-
-def get_key(access: Access, key_id: str) -> Key:
-    """One key, or NotFound."""
-    return found(list_keys(access), key_id)

@@ -3,14 +3,9 @@
 from django.db.models import QuerySet
 
 from controlplane.models import CatalogueModel
-from controlplane.selectors.access import Access, found
+from controlplane.selectors.access import Access
 
 
 def list_models(access: Access) -> QuerySet[CatalogueModel]:
     """Models of the catalogue."""
     return access.visible(CatalogueModel.objects.all())
-
-
-def get_model(access: Access, model_id: str) -> CatalogueModel:
-    """One model, or NotFound."""
-    return found(list_models(access), model_id)

@@ -2,8 +2,9 @@
 
 from django.db.models import QuerySet
 
+from controlplane.errors import NotFound
 from controlplane.models import Organisation
-from controlplane.selectors.access import Access, found
+from controlplane.selectors.access import Access
 
 
 def list_organisations(access: Access) -> QuerySet[Organisation]:
@@ -11,6 +12,10 @@ def list_organisations(access: Access) -> QuerySet[Organisation]:
     return access.visible(Organisation.objects.all(), "id")
 
 
-def get_organisation(access: Access, organisation_id: str) -> Organisation:
-    """One organisation, or NotFound."""
-    return found(list_organisations(access), organisation_id)
+def get_organisation_named(asked: str) -> Organisation:
+    """The organisation of this name or id, or NotFound. For commands, which may see all."""
+    rows = Organisation.objects
+    row = rows.filter(pk=asked).first() or rows.filter(name=asked).first()
+    if row is None:
+        raise NotFound(f"There is no organisation {asked!r}.")
+    return row

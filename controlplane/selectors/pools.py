@@ -3,14 +3,9 @@
 from django.db.models import QuerySet
 
 from controlplane.models import Pool
-from controlplane.selectors.access import Access, found
+from controlplane.selectors.access import Access
 
 
 def list_pools(access: Access) -> QuerySet[Pool]:
     """Pools with their model."""
     return access.visible(Pool.objects.select_related("model"))
-
-
-def get_pool(access: Access, pool_id: str) -> Pool:
-    """One pool, or NotFound."""
-    return found(list_pools(access), pool_id)

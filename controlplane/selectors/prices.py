@@ -3,14 +3,9 @@
 from django.db.models import QuerySet
 
 from controlplane.models import Price
-from controlplane.selectors.access import Access, found
+from controlplane.selectors.access import Access
 
 
 def list_prices(access: Access) -> QuerySet[Price]:
     """Prices with their model."""
     return access.visible(Price.objects.select_related("model"))
-
-
-def get_price(access: Access, price_id: str) -> Price:
-    """One price, or NotFound."""
-    return found(list_prices(access), price_id)

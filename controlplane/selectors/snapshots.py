@@ -9,8 +9,3 @@ from controlplane.selectors.access import Access
 def list_revisions(access: Access) -> QuerySet[ConfigRevision]:
     """Versions that edits of the caller's organisations made; platform administrators see all."""
     return access.visible(ConfigRevision.objects.defer("manifest"))
-
-
-def get_newest_revision() -> ConfigRevision | None:
-    """The version every gateway should be on, whoever made it."""
-    return ConfigRevision.objects.order_by("-id").first()

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from controlplane.identifiers import ULID_PATTERN
-from controlplane.models import ApiToken, ServiceAccount
+from controlplane.models import ApiToken, Organisation, ServiceAccount
 from inference.contract.sealing import token_digest
 
 _TOKEN = re.compile(rf"hwt_({ULID_PATTERN})\.[A-Za-z0-9_-]{{20,100}}")
@@ -26,6 +26,11 @@ def get_service_account_of_token(text: str) -> ServiceAccount | None:
     if token is None or not _is_good(token, text):
         return None
     return token.service_account if token.service_account.is_enabled else None
+
+
+def get_service_account_named(organisation: Organisation, name: str) -> ServiceAccount | None:
+    """The organisation's account of this name, in whatever case, or None. For commands."""
+    return organisation.service_accounts.filter(name__iexact=name).first()
 
 
 def _is_good(token: ApiToken, text: str) -> bool:

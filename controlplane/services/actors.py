@@ -18,7 +18,6 @@ class Via(StrEnum):
     CONSOLE = "console"
     API = "api"
     COMMAND = "command"
-    JOB = "job"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,5 +45,5 @@ def service_account_actor(
 
 
 def system_actor(label: str, *, via: Via, reason: str = "") -> Actor:
-    """The installation itself: a command or a job."""
+    """The installation itself, by a command."""
     return Actor(ActorKind.SYSTEM, "system", label, via, reason=reason)

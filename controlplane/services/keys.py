@@ -41,6 +41,7 @@ def create_key(
     project: Project | None = None,
     scopes: Sequence[str] = (Scope.INFERENCE.value,),
     routes: Sequence[Route | str] | None = None,
+    is_enabled: bool = True,
     expires_at: datetime | None = None,
 ) -> IssuedKey:
     """Make a key of the project, or of the organisation's default one.
@@ -57,6 +58,7 @@ def create_key(
                 name=name,
                 scopes=list(dict.fromkeys(scopes)),
                 is_restricted=routes is not None,
+                is_enabled=is_enabled,
                 expires_at=expires_at,
             )
         )

@@ -109,6 +109,7 @@ def _refuse_problems(
         snapshot,
         own_ports=settings.HEADWORKS.reserved_ports,
         allow_remote_code=settings.HEADWORKS.allow_remote_code,
+        allow_fake_workers=settings.HEADWORKS.allow_fake_workers,
     )
     if not problems:
         return

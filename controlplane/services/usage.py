@@ -55,6 +55,12 @@ def record_usage(ends: Sequence[End], poisons: Sequence[Poison] = (), *, now: da
     return Recorded(requests=len(new), marks=marks)
 
 
+def forget_marks(*, before: datetime) -> int:
+    """Remove the marks that last moved before then and have no gap; returns how many."""
+    removed, _ = JournalMark.objects.filter(updated_at__lt=before, ahead=[]).delete()
+    return removed
+
+
 def _add_roll_ups(ends: Sequence[End], names: Mapping[str, str]) -> None:
     increments = roll_up(ends)
     minutes = [key._asdict() | asdict(sums) for key, sums in increments.minutes]

@@ -19,12 +19,6 @@ class ArgumentType(StrEnum):
     CHOICE = "choice"
 
 
-class Applies(StrEnum):
-    """What a change of the argument takes."""
-
-    RESTART = "restart"
-
-
 @dataclass(frozen=True, slots=True)
 class EngineArgument:
     """One allowed argument. `minimum` and `maximum` are inclusive; None is unbounded."""

@@ -7,6 +7,7 @@ import base64
 import hashlib
 import hmac
 import os
+import re
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -14,6 +15,11 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 KEY_PREFIX = "hw_"
 _NONCE_BYTES = 12
 _SEAL_BYTES = 64
+
+# Keys and tokens of ours, and whatever follows a scheme of the Authorization header.
+_SECRETS = re.compile(
+    r"(hwt?_[0-9A-Za-z]+\.)[0-9A-Za-z_-]+|((?:Bearer|Basic)\s+)\S+", re.IGNORECASE
+)
 
 
 class SealError(ValueError):
@@ -72,6 +78,11 @@ def worker_key(data_key: bytes, worker_id: str) -> str:
 def token_digest(pepper: bytes, token: str) -> str:
     """Digest of a whole key or token as stored; the token itself is stored nowhere."""
     return hmac.new(pepper, token.encode(), hashlib.sha256).hexdigest()
+
+
+def without_secrets(text: str) -> str:
+    """Blank out anything in a text that looks like a credential, for what is written down."""
+    return _SECRETS.sub(r"\1\2***", text)
 
 
 def key_bucket(key_id: str) -> str:

@@ -306,6 +306,8 @@ def _engine_line(pool: PoolRecord, task: Task, python: str, models_folder: str) 
         pool.served_model_name,
         "--allowed-media-domains",
         "none.invalid",
+        # a line for every health check, several a second, buries what a worker's log is read for
+        "--disable-uvicorn-access-log",
         *_argument_words(arguments),
     )
 

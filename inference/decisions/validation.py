@@ -42,6 +42,7 @@ _MAX_LABEL_LENGTH = 255
 _LAST_PORT = 65_535
 _FIRST_FREE_PORT = 1_024
 
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(NAME_PATTERN)
 _ROUTE_NAME = re.compile(ROUTE_NAME_PATTERN)
 
@@ -76,6 +77,7 @@ class Host:
 
     own_ports: frozenset[int] = frozenset()
     allow_remote_code: bool = False
+    allow_fake_workers: bool = False
 
 
 _Finding = tuple[str, str, str]  # field, code, message
@@ -87,9 +89,10 @@ def problems_in(
     *,
     own_ports: frozenset[int] = frozenset(),
     allow_remote_code: bool = False,
+    allow_fake_workers: bool = False,
 ) -> tuple[Problem, ...]:
     """Return every problem of a whole snapshot; an empty tuple means it may be served."""
-    host = Host(own_ports, allow_remote_code)
+    host = Host(own_ports, allow_remote_code, allow_fake_workers)
     return tuple(
         problem
         for name in section_names(tuple(snapshot.keys))
@@ -185,6 +188,9 @@ def _findings_in_pool(snapshot: ConfigSnapshot, pool: PoolRecord, host: Host) ->
         yield from problems_with(pool, host.allow_remote_code)
     elif not _is_label(pool.served_model_name):
         yield "served_model_name", "invalid", "It is 1 to 255 printable characters."
+    if pool.provisioner is Provisioner.FAKE and not host.allow_fake_workers:
+        message = "The host does not allow this; see HEADWORKS_ALLOW_FAKE_WORKERS."
+        yield "provisioner", "not_allowed", message
     if pool.provisioner is Provisioner.STATIC:
         yield from _address_findings(pool, host.own_ports)
 
@@ -309,6 +315,12 @@ def _findings_in_key(snapshot: ConfigSnapshot, key: KeyRecord, bucket: str) -> I
     yield from _organisation_findings(snapshot, key.organisation_id)
     if key_bucket(key.id) != bucket:
         yield "id", "invalid", "The key is in a section where no gateway looks for it."
+    for position, digest in enumerate(key.digests):
+        if not _DIGEST.fullmatch(digest.digest):
+            message = "A digest is 64 lower-case hexadecimal digits."
+            yield f"digests.{position}.digest", "invalid", message
+        if digest.pepper_version < 1:
+            yield f"digests.{position}.pepper_version", "out_of_range", "It must be at least 1."
 
 
 def _organisation_findings(snapshot: ConfigSnapshot, organisation_id: str) -> Iterator[_Finding]:

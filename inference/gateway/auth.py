@@ -3,6 +3,8 @@
 import hmac
 from collections.abc import Mapping
 
+import structlog
+
 from inference.contract.kinds import Scope
 from inference.contract.sealing import KEY_PREFIX, key_bucket, token_digest
 from inference.contract.snapshot import ConfigSnapshot, KeyDigest, KeyRecord
@@ -12,6 +14,8 @@ from inference.errors import InsufficientScope, InvalidApiKey
 MAX_KEY_CHARS = 256
 
 _SCHEME = b"bearer "
+
+log = structlog.get_logger(__name__)
 
 
 def identify(
@@ -36,6 +40,24 @@ def identify(
     if Scope.INFERENCE not in record.scopes:
         raise InsufficientScope("This API key may not be used for inference.")
     return record
+
+
+def warn_of_lost_peppers(snapshot: ConfigSnapshot, *, peppers: Mapping[int, bytes]) -> None:
+    """Log, in one line, that a snapshot has keys that no pepper of this process proves."""
+    lost = [
+        digest.pepper_version
+        for keys in snapshot.keys.values()
+        for key in keys.values()
+        for digest in key.digests
+        if digest.pepper_version not in peppers
+    ]
+    if lost:
+        log.error(
+            "keys have a pepper this process lacks",
+            pepper_versions=sorted(set(lost)),
+            digests=len(lost),
+            snapshot_version=snapshot.version,
+        )
 
 
 def _bearer_token(authorization: bytes) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from inference.errors import (
     ClientLeft,
     ClientStalled,
+    InvalidRequest,
     RequestTimeout,
     RequestTooLarge,
     UnsupportedEncoding,
@@ -39,7 +40,7 @@ class Downstream(Protocol):
         """Have `on_lost` called when the client is gone, at once if it is; None ends it."""
 
     async def read_body(self, limit_bytes: int) -> bytes:
-        """Return the body, or raise RequestTooLarge, RequestTimeout, ClientLeft and the like."""
+        """Return the body, or raise InvalidRequest, RequestTooLarge, ClientLeft and the like."""
 
     async def start(self, status: int, headers: Headers) -> None:
         """Begin the answer."""
@@ -138,6 +139,8 @@ class AsgiDownstream:
             message = await self._receive_in_time()
         if message["type"] == "http.disconnect":
             raise ClientLeft
+        if self._connection.has_broken_body:
+            raise InvalidRequest("The request body is not valid HTTP.")
         return message
 
     async def _receive_in_time(self) -> MutableMapping[str, Any]:

@@ -9,7 +9,6 @@ from inference.errors import (
     CallerError,
     GatewayError,
     InsufficientScope,
-    InternalError,
     MethodNotAllowed,
     UpstreamError,
     UpstreamRefused,
@@ -41,11 +40,6 @@ class ErrorResponse:
     status: int
     body: bytes
     headers: Headers = ()
-
-
-def as_gateway_error(error: BaseException) -> GatewayError:
-    """Whatever happened, as a member of the tree; a stranger becomes InternalError."""
-    return error if isinstance(error, GatewayError) else InternalError()
 
 
 def error_response(error: GatewayError) -> ErrorResponse:

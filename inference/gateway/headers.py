@@ -7,6 +7,7 @@ never do. Of a worker's headers none comes back.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from inference.contract.sealing import without_secrets
 from inference.fleet.registry import Address
 
 Headers = tuple[tuple[bytes, bytes], ...]
@@ -90,10 +91,10 @@ def answer_headers(request_id: str, *, content_length: int) -> Headers:
 
 
 def stream_headers(request_id: str) -> Headers:
-    """Headers of a stream: no proxy on the way may collect it."""
+    """Headers of a stream: no proxy on the way may collect it, nobody but the caller keep it."""
     return (
         (b"content-type", b"text/event-stream; charset=utf-8"),
-        (b"cache-control", b"no-cache"),
+        (b"cache-control", b"no-cache, private, no-store"),
         (b"vary", b"Authorization"),
         (b"x-accel-buffering", b"no"),
         (b"x-request-id", request_id.encode()),
@@ -101,8 +102,11 @@ def stream_headers(request_id: str) -> Headers:
 
 
 def _client_request_id(value: bytes) -> str | None:
-    """The caller's own id, if it is one that any log and any database can hold."""
+    """The caller's own id, if it is one that any log and any database can hold.
+
+    A key that was sent in its place is blanked out.
+    """
     if not value or len(value) > MAX_CLIENT_ID_CHARS or not value.isascii():
         return None
     text = value.decode("ascii")
-    return text if text.isprintable() else None
+    return without_secrets(text)[:MAX_CLIENT_ID_CHARS] if text.isprintable() else None

@@ -40,6 +40,8 @@ class GatewayProtocol(HttpToolsProtocol):
 
     on_lost: Callable[[], None] | None = None
     is_lost = False
+    has_broken_body = False
+    """Whether the request's body is no HTTP; nothing that comes after it is read."""
     _is_in_head = True
     _head_bytes = 0
     _unread_bytes = 0
@@ -73,6 +75,8 @@ class GatewayProtocol(HttpToolsProtocol):
             on_lost()
 
     def data_received(self, data: bytes) -> None:
+        if self.has_broken_body:
+            return
         if self._is_in_head:
             self._head_bytes += len(data)
             if b"pgrade:" in data:
@@ -121,7 +125,7 @@ class GatewayProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self.cycle is not None and not self.cycle.response_complete:
-            self.transport.abort()
+            self._break_off()
             return
         body = error_body(InvalidRequest(message))
         self.transport.write(
@@ -129,6 +133,15 @@ class GatewayProtocol(HttpToolsProtocol):
             % (STATUS_LINE[status], len(body), body)
         )
         self.cut_off()
+
+    def _break_off(self) -> None:
+        """End a request under way: by its own answer if its body is at fault and none has begun."""
+        if self._is_in_head or self.pipeline or self.cycle.response_started:
+            self.transport.abort()
+            return
+        self.has_broken_body = True
+        self.cycle.keep_alive = False
+        self.cycle.message_event.set()
 
     def _set_guard(self, delay_s: float) -> None:
         self._stop_guard()

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from inference.contract.events import Opening, Origin
 from inference.contract.kinds import Endpoint
+from inference.contract.sealing import without_secrets
 from inference.contract.snapshot import ConfigSnapshot, KeyRecord, RouteRecord
 from inference.decisions.plan import Plan
 from inference.gateway.attempts import Attempt
@@ -71,8 +72,8 @@ def decision_record(plan: Plan, attempts: Sequence[Attempt]) -> dict[str, object
 
 
 def model_name(model: str) -> str:
-    """What a caller wrote as model, fit for any log and database."""
-    text = model[:MAX_MODEL_CHARS]
+    """What a caller wrote as model, fit for any log and database; a key in its place is not."""
+    text = without_secrets(model[:MAX_MODEL_CHARS])[:MAX_MODEL_CHARS]
     return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 

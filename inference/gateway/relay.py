@@ -27,6 +27,7 @@ _OK = 200
 
 class _Whole(msgspec.Struct):
     usage: object = None
+    choices: list[msgspec.Raw] | None = None
     error: msgspec.Raw = msgspec.Raw(b"")
 
 
@@ -39,6 +40,8 @@ async def relay_whole(exchange: Exchange, attempt: Attempt, answer: Answer) -> N
     whole = _parsed(body, attempt)
     if isinstance(whole.usage, dict):
         attempt.usage = usage_from(whole.usage)
+    if not whole.choices:
+        raise UpstreamBadAnswer
     attempt.end(exchange.services.stopwatch())
     await exchange.close(Outcome.OK, http_status=_OK)
     headers = answer_headers(exchange.event_id, content_length=len(body))

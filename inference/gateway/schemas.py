@@ -4,6 +4,7 @@ The body is split at its top level only. Everything below stays the caller's byt
 large integers, floats and escapes reach the engine as they were sent.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -20,6 +21,11 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 _LIST = ord("[")
+
+# Half of a pair of escapes: the decoder looks for the other half, and says only what it found.
+_HALF_A_PAIR = re.compile(rb"(?<!\\)\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u)")
+_PAIR_BYTES = 12
+_POSITION = re.compile(r"\(byte (\d+)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +86,21 @@ def _members(body: bytes) -> dict[str, msgspec.Raw]:
     except msgspec.ValidationError as error:
         raise InvalidRequest("The request body must be a JSON object.") from error
     except msgspec.DecodeError as error:
+        if _is_half_a_pair(str(error), body):
+            raise InvalidRequest(
+                "The request body is not valid Unicode: it has half of a surrogate pair."
+            ) from error
         raise InvalidRequest(f"The request body is not valid JSON: {error}.") from error
     except RecursionError as error:
         raise InvalidRequest("The request body is nested too deeply.") from error
+
+
+def _is_half_a_pair(message: str, body: bytes) -> bool:
+    """Whether the decoder's complaint is about a surrogate without its other half."""
+    position = _POSITION.search(message)
+    end = len(body) if position is None else int(position[1])
+    last = body[max(end - _PAIR_BYTES, 0) : end]
+    return "surrogate" in message or _HALF_A_PAIR.search(last) is not None
 
 
 def _model(members: Members) -> str:

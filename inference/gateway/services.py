@@ -17,6 +17,13 @@ class Snapshots(Protocol):
     def current(self) -> ConfigSnapshot | None: ...
 
 
+class StateStore(Protocol):
+    """What is known of the state store: whether its last call was answered."""
+
+    @property
+    def is_up(self) -> bool: ...
+
+
 class Books(Protocol):
     """Where events are written first. Both raise JournalUnavailable if nothing was written."""
 
@@ -36,6 +43,7 @@ class Services:
     """
 
     snapshots: Snapshots
+    state_store: StateStore
     fleet: FleetRegistry
     books: Books
     metrics: GatewayMetrics

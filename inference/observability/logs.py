@@ -1,17 +1,13 @@
 """Log lines: one JSON object each, on standard error, without a secret in any of them."""
 
 import logging
-import re
 import sys
 from collections.abc import MutableMapping
 from typing import Any
 
 import structlog
 
-# Keys and tokens of ours, and whatever follows a scheme of the Authorization header.
-_SECRETS = re.compile(
-    r"(hwt?_[0-9A-Za-z]+\.)[0-9A-Za-z_-]+|((?:Bearer|Basic)\s+)\S+", re.IGNORECASE
-)
+from inference.contract.sealing import without_secrets
 
 # uvicorn speaks of every start and stop; what it warns of is worth a line.
 _LIBRARIES_LEVEL = logging.WARNING
@@ -49,7 +45,7 @@ def scrub(
     """Blank out anything in a log line that looks like a credential."""
     for name, value in event.items():
         if isinstance(value, str):
-            event[name] = _SECRETS.sub(r"\1\2***", value)
+            event[name] = without_secrets(value)
     return event
 
 

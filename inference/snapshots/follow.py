@@ -12,13 +12,16 @@ _DISK_TRIES = 3
 log = structlog.get_logger(__name__)
 
 
-async def follow(holder: SnapshotHolder, *, disk: DiskSource, store: StoreSource) -> None:
+async def follow(
+    holder: SnapshotHolder, *, disk: DiskSource, store: StoreSource, health: StoreHealth
+) -> None:
     """Take the disk's copy, then follow the store until cancelled; never ends by itself.
 
-    What is taken from the store is kept on disk for the next start.
+    What is taken from the store is kept on disk for the next start; `health` hears how each call
+    to the store went.
     """
     await _take_from_disk(holder, disk)
-    follower = _Follower(holder, disk, store)
+    follower = _Follower(holder, disk, store, health)
     try:
         while True:
             await follower.catch_up()
@@ -40,11 +43,13 @@ async def _take_from_disk(holder: SnapshotHolder, disk: DiskSource) -> None:
 
 
 class _Follower:
-    def __init__(self, holder: SnapshotHolder, disk: DiskSource, store: StoreSource) -> None:
+    def __init__(
+        self, holder: SnapshotHolder, disk: DiskSource, store: StoreSource, health: StoreHealth
+    ) -> None:
         self._holder = holder
         self._disk = disk
         self._store = store
-        self._health = StoreHealth("snapshots")
+        self._health = health
         self._unkept: bytes | None = None
         self._disk_trouble: str | None = None
 

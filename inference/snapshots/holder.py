@@ -45,9 +45,10 @@ class SnapshotHolder:
         *,
         own_ports: frozenset[int] = frozenset(),
         allow_remote_code: bool = False,
+        allow_fake_workers: bool = False,
     ) -> None:
         self._data_key = data_key
-        self._host = Host(own_ports, allow_remote_code)
+        self._host = Host(own_ports, allow_remote_code, allow_fake_workers)
         self._sections: _Sections = {}
         self._listeners: list[Listener] = []
         self._settled: bytes | None = None
@@ -108,11 +109,11 @@ class SnapshotHolder:
         held = self.current
         if held is None:
             return True
-        offered, running = (manifest.lineage, manifest.version), (held.lineage, held.version)
-        if offered == running:
-            # the one refused before is gone
-            self.applied = Applied(held.lineage, held.version)
-        return offered > running
+        if (manifest.lineage, manifest.version) > (held.lineage, held.version):
+            return True
+        # the one refused before is gone
+        self.applied = Applied(held.lineage, held.version)
+        return False
 
     async def _prepare(
         self, manifest: Manifest, source: SnapshotSource

@@ -12,6 +12,7 @@ from inference.contract.sealing import (
     subkey,
     token_digest,
     unseal,
+    without_secrets,
     worker_key,
 )
 
@@ -90,3 +91,15 @@ def test_digests_are_these() -> None:
 def test_workers_have_keys_of_their_own() -> None:
     assert worker_key(KEY, "pool_p-0") != worker_key(KEY, "pool_p-1")
     assert worker_key(KEY, "pool_p-0") != worker_key(OTHER, "pool_p-0")
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("hw_0123abc.a-b_C and hwt_9.x", "hw_0123abc.*** and hwt_9.***"),
+        ("Authorization: Bearer x.y", "Authorization: Bearer ***"),
+        ("gpt-4.1 of hw_0123abc", "gpt-4.1 of hw_0123abc"),
+    ],
+)
+def test_what_looks_like_a_credential_is_blanked_out(text: str, kept: str) -> None:
+    assert without_secrets(text) == kept

@@ -14,6 +14,7 @@ import pytest
 from celery.schedules import schedule
 from django.apps import apps
 from django.core.management import CommandError, call_command
+from django.db import connection
 from redis import Redis
 
 from controlplane.bridge import publisher
@@ -30,10 +31,10 @@ def empty_database() -> Iterator[str]:
     """The address of a database with nothing in it."""
     server = os.environ["HEADWORKS_DATABASE_URL"]
     name = f"empty_{os.getpid()}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
+    with psycopg.connect(server, autocommit=True) as own:
+        own.execute(f"CREATE DATABASE {name}")
         yield urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        own.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def start(database_url: str, *arguments: str) -> subprocess.Popen[str]:
@@ -60,10 +61,25 @@ def test_of_four_processes_that_migrate_an_empty_database_one_does_and_all_succe
     assert sum("No migrations to apply" in out for out, _ in outputs) == 3
 
 
+def session_facts() -> tuple[str, str, int, float | None]:
+    """The session's time limits, its advisory locks, and how long this side waits for it."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT current_setting('statement_timeout'), current_setting('lock_timeout'), count(*)"
+            " FILTER (WHERE locktype = 'advisory') FROM pg_locks WHERE pid = pg_backend_pid()"
+        )
+        statement, lock, advisory = cursor.fetchone()
+    return statement, lock, advisory, getattr(connection.connection, "answer_within_s", None)
+
+
 def test_migrating_again_leaves_the_session_as_it_was(db: None) -> None:
-    with pytest.MonkeyPatch.context():
-        call_command("migrate_safely", verbosity=0)
-        call_command("migrate_safely", verbosity=0)
+    connection.ensure_connection()
+    before = session_facts()
+    call_command("migrate_safely", verbosity=0)
+    assert session_facts() == before
+    assert before[:3] == ("30s", "10s", 0)
+    call_command("migrate_safely", verbosity=0)
+    assert session_facts() == before
 
 
 def test_the_models_have_no_unwritten_migration(db: None) -> None:

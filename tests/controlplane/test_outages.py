@@ -1,10 +1,18 @@
 """The console when what it stands on is away: honest, quick, and back by itself."""
 
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from django.conf import settings
 
+from controlplane.local.places import make_places
+from controlplane.local.postgres import is_answering, prepare_postgres, start_postgres
 from tests.controlplane.conftest import Caller
 from tests.controlplane.consoles import (
     Console,
@@ -13,7 +21,7 @@ from tests.controlplane.consoles import (
     running_console,
     took_s,
 )
-from tests.installation import wait_until
+from tests.installation import ROOT, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -104,3 +112,55 @@ def test_a_state_store_that_never_answers_does_not_hold_up_an_edit(
 
         assert took_s(make) < 5
     between.cut()
+
+
+@pytest.fixture
+def own_server(folder: Path) -> Iterator[tuple[int, str]]:
+    """A PostgreSQL of this test's own with our tables: its pid and address."""
+    server = prepare_postgres(make_places(folder / "own"), is_for_tests=True)
+    process = start_postgres(server)
+    try:
+        wait_until(lambda: is_answering(server), 30, "PostgreSQL to answer")
+        environment = {**os.environ, "HEADWORKS_DATABASE_URL": server.url}
+        line = (sys.executable, "manage.py", "migrate_safely", "--verbosity", "0")
+        subprocess.run(line, cwd=ROOT, env=environment, check=True, timeout=120)
+        yield process.pid, server.url
+    finally:
+        # a fast shutdown, which doesn't wait for the console's connections
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
+
+
+@contextmanager
+def stopped(server_pid: int) -> Iterator[None]:
+    """A server of which no process runs inside the block; connections are still accepted."""
+    found: list[int] = []
+
+    def stop(pid: int) -> None:
+        os.kill(pid, signal.SIGSTOP)
+        found.append(pid)
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        for child in children:
+            stop(int(child))
+
+    try:
+        stop(server_pid)
+        yield
+    finally:
+        for pid in found:
+            os.kill(pid, signal.SIGCONT)
+
+
+def test_a_database_that_never_answers_is_an_outage_and_not_a_wait(
+    db: None, own_server: tuple[int, str], tmp_path: Path
+) -> None:
+    pid, url = own_server
+    with running_console(tmp_path / "log", HEADWORKS_DATABASE_URL=url) as console:
+        # a connection of the pool is open now, and idle
+        assert ask_pools(console, UNKNOWN) == (401, "authentication_failed")
+        with stopped(pid):
+            for _ in range(3):
+                answers: list[tuple[int, object]] = []
+                assert took_s(lambda into=answers: into.append(ask_pools(console, UNKNOWN))) < 10
+                assert answers == [(503, "database_unavailable")]
+        wait_until(lambda: ask_pools(console, UNKNOWN)[0] == 401, 15, "the API to recover")

@@ -3,6 +3,7 @@
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -10,6 +11,18 @@ from django.test import Client
 from redis import Redis
 
 from controlplane.tasks.heartbeat import HEARTBEAT_KEY, beat
+from inference.contract import wire
+from inference.contract.kinds import WorkerState
+from inference.contract.vitals import Applied
+from tests.controlplane.fleet import put_directory, put_vitals, vitals, worker
+
+
+def part_of(name: str) -> Any:
+    """One part as a program reads it, without a word about the others."""
+    response = Client().get("/-/status")
+    assert response.status_code == 200
+    (found,) = [part for part in response.json()["parts"] if part["name"] == name]
+    return found
 
 
 def test_everything_up_is_200_and_each_part_is_named(state_store: Redis) -> None:
@@ -23,6 +36,8 @@ def test_everything_up_is_200_and_each_part_is_named(state_store: Redis) -> None
         ("state", "ok"),
         ("cache", "ok"),
         ("jobs", "ok"),
+        ("gateways", "degraded"),
+        ("pools", "degraded"),
     ]
 
 
@@ -32,9 +47,7 @@ def test_the_jobs_are_told_by_the_age_of_their_beat(
 ) -> None:
     if age_s is not None:
         state_store.set(HEARTBEAT_KEY, time.time() - age_s)
-    response = Client().get("/-/status")
-    assert response.status_code == 200
-    assert response.json()["parts"][-1]["state"] == state
+    assert part_of("jobs")["state"] == state
 
 
 @pytest.mark.parametrize(
@@ -46,7 +59,12 @@ def test_the_jobs_are_told_by_the_age_of_their_beat(
     ],
 )
 def test_what_is_down_is_named_with_503_and_without_its_address(
-    name: str, setting: str, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    setting: str,
+    url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    collected_files: None,
 ) -> None:
     without = type(settings.HEADWORKS)(**{setting: url.format(tmp_path)})
     monkeypatch.setattr(settings, "HEADWORKS", without)
@@ -63,7 +81,81 @@ def test_a_cache_that_is_not_configured_is_not_missed(monkeypatch: pytest.Monkey
     without = settings.HEADWORKS.model_copy(update={"cache_url": None})
     monkeypatch.setattr(settings, "HEADWORKS", without)
     names = [part["name"] for part in Client().get("/-/status").json()["parts"]]
-    assert names == ["database", "state", "jobs"]
+    assert names == ["database", "state", "jobs", "gateways", "pools"]
+
+
+def test_gateways_that_run_on_one_version_are_ok(state_store: Redis) -> None:
+    put_vitals(state_store, vitals("g/0"), vitals("g/1", journal_backlog=4))
+    assert part_of("gateways") == {
+        "name": "gateways",
+        "state": "ok",
+        "processes": 2,
+        "versions": [{"version": 7, "processes": 2}],
+        "refused": [],
+        "events_lost": 0,
+        "journal_backlog": 4,
+    }
+
+
+def test_a_refused_version_and_lost_events_are_told_without_what_they_hold(
+    state_store: Redis, collected_files: None
+) -> None:
+    why = "pools pool_a addresses: http://10.1.2.3/v1 of Acme is not allowed"
+    refusing = vitals("g/1", applied=Applied("l", 6, 8, why), events_lost_total=3)
+    put_vitals(state_store, vitals("g/0"), refusing)
+    part = part_of("gateways")
+    assert (part["state"], part["detail"]) == (
+        "degraded",
+        "a version was refused; events were lost",
+    )
+    assert part["versions"] == [{"version": 6, "processes": 1}, {"version": 7, "processes": 1}]
+    assert part["refused"] == [{"version": 8, "why": "pools pool_a addresses"}]
+    assert part["events_lost"] == 3
+    page = Client().get("/-/status", headers={"accept": "text/html"}).content.decode()
+    assert "refused version 8: pools pool_a addresses<" in page
+    assert "3 events lost" in page
+    assert "10.1.2.3" not in page + str(part)
+
+
+def test_workers_that_are_not_ready_are_told_by_id_and_state(
+    state_store: Redis, collected_files: None
+) -> None:
+    state_store.set(wire.LEADER, "1")
+    put_directory(
+        state_store,
+        worker("pool_a-0", WorkerState.READY),
+        worker("pool_a-1", WorkerState.FAILED, detail="http://10.1.2.3 of Acme"),
+    )
+    assert part_of("pools") == {
+        "name": "pools",
+        "state": "ok",
+        "leader": True,
+        "workers": {"failed": 1, "ready": 1},
+        "not_ready": [{"id": "pool_a-1", "state": "failed"}],
+    }
+    page = Client().get("/-/status", headers={"accept": "text/html"}).content.decode()
+    assert "pool_a-1: failed" in page
+    assert "10.1" not in page
+
+
+def test_gateways_and_pools_are_unknown_while_the_store_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = type(settings.HEADWORKS)(state_url=f"unix://{tmp_path}/none.sock?db=0")
+    monkeypatch.setattr(settings, "HEADWORKS", gone)
+    body = Client().get("/-/status").json()
+    states = {part["name"]: part["state"] for part in body["parts"]}
+    assert (states["gateways"], states["pools"], body["down"]) == ("unknown", "unknown", ["state"])
+
+
+def test_pools_without_a_leader_or_with_a_foreign_directory_are_degraded(
+    state_store: Redis,
+) -> None:
+    state_store.hset(wire.DIRECTORY, "sealed", b"not ours")
+    part = part_of("pools")
+    assert (part["state"], part["leader"]) == ("degraded", False)
+    assert part["detail"] == "no supervisor leads; the directory can't be read"
+    assert "workers" not in part
 
 
 @pytest.mark.parametrize(

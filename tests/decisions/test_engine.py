@@ -189,6 +189,7 @@ def test_the_start_line_word_for_word() -> None:
         *("--model", "/models/smollm2-135m-instruct"),
         *("--served-model-name", "smollm2"),
         *("--allowed-media-domains", "none.invalid"),
+        "--disable-uvicorn-access-log",
         "--no-enable-prefix-caching",
         "--enforce-eager",
         *("--max-model-len", "2048"),

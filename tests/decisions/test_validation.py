@@ -11,6 +11,7 @@ from inference.contract.kinds import Backend, Provisioner
 from inference.contract.sealing import key_bucket
 from inference.contract.snapshot import (
     ConfigSnapshot,
+    KeyDigest,
     KeyRecord,
     Manifest,
     ModelRecord,
@@ -320,6 +321,39 @@ def test_names_are_unique_in_an_organisation_only() -> None:
         ("pools", "pool_s", "name", "duplicate"),
         ("pools", "pool_2", "name", "duplicate"),
     ]
+
+
+def test_a_digest_no_gateway_could_match_is_found() -> None:
+    good = KeyDigest(1, "0123456789abcdef" * 4)
+    digests = (
+        good,
+        replace(good, digest="AB" * 32),
+        replace(good, digest="ab" * 32 + "\n"),
+        replace(good, digest="é" * 64),
+        replace(good, pepper_version=0),
+    )
+    keys = {key_section(key_bucket("k1")): (replace(KEY, digests=digests),)}
+    assert found(**keys) == [
+        ("keys", "k1", "digests.1.digest", "invalid"),
+        ("keys", "k1", "digests.2.digest", "invalid"),
+        ("keys", "k1", "digests.3.digest", "invalid"),
+        ("keys", "k1", "digests.4.pepper_version", "out_of_range"),
+    ]
+
+
+def test_fake_workers_need_the_host() -> None:
+    fake = replace(PROCESS, provisioner=Provisioner.FAKE, port_base=None)
+    pools = (STATIC, fake)
+    assert problems_in(snapshot_of(pools=pools)) == (
+        Problem(
+            "pools",
+            "pool_p",
+            "provisioner",
+            "not_allowed",
+            "The host does not allow this; see HEADWORKS_ALLOW_FAKE_WORKERS.",
+        ),
+    )
+    assert problems_in(snapshot_of(pools=pools), allow_fake_workers=True) == ()
 
 
 def test_a_key_in_the_wrong_section_is_found() -> None:

@@ -14,7 +14,7 @@ from inference.contract.vitals import Applied
 from inference.snapshots.follow import follow
 from inference.snapshots.holder import SnapshotHolder
 from inference.snapshots.source import DiskSource, SourceFault, StoreSource
-from inference.store import STORE_TROUBLE
+from inference.store import STORE_TROUBLE, StoreHealth
 from tests.inference.publishing import DATA_KEY, ROUTE, build, publish, route_named
 from tests.inference.stores import OwnStore, until
 
@@ -24,12 +24,17 @@ NEVER_S = 3_600.0
 
 @asynccontextmanager
 async def following(
-    client: Redis, folder: Path, *, poll_s: float = POLL_S
+    client: Redis, folder: Path, *, poll_s: float = POLL_S, health: StoreHealth | None = None
 ) -> AsyncIterator[SnapshotHolder]:
     """A holder that follows store and disk meanwhile."""
     holder = SnapshotHolder(DATA_KEY)
     task = asyncio.create_task(
-        follow(holder, disk=DiskSource(folder, DATA_KEY), store=StoreSource(client, poll_s=poll_s))
+        follow(
+            holder,
+            disk=DiskSource(folder, DATA_KEY),
+            store=StoreSource(client, poll_s=poll_s),
+            health=health or StoreHealth("snapshots"),
+        )
     )
     try:
         yield holder
@@ -112,16 +117,19 @@ async def test_a_frozen_store_holds_nothing_up_and_is_followed_again_when_thawed
     own_store: OwnStore, client: Redis, admin: Redis, tmp_path: Path
 ) -> None:
     await publish(admin, build(1))
+    health = StoreHealth("snapshots")
     with capture_logs() as logs:
-        async with following(client, tmp_path / "snapshots") as holder:
+        async with following(client, tmp_path / "snapshots", health=health) as holder:
             await until(runs(holder, 1), "version 1")
             own_store.freeze()
             await until(lambda: outages(logs) == 1, "the outage to be noticed")
+            assert not health.is_up
             assert holder.current is not None
             await asyncio.wait_for(asyncio.sleep(0), 0.1)
             own_store.thaw()
             await publish(admin, build(2, routes=route_named("two")))
             await until(runs(holder, 2), "version 2")
+            assert health.is_up
     assert outages(logs) == 1
     assert sum(entry["event"] == "state store available again" for entry in logs) == 1
 

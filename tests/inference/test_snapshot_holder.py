@@ -8,8 +8,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from inference.contract.codec import encode_manifest, encode_section
+from inference.contract.kinds import Provisioner
 from inference.contract.sealing import content_digest, seal
-from inference.contract.snapshot import ConfigSnapshot, Manifest, PriceRecord
+from inference.contract.snapshot import ConfigSnapshot, KeyDigest, Manifest, PriceRecord
 from inference.contract.vitals import Applied
 from inference.snapshots.holder import SnapshotHolder
 from tests.inference.publishing import (
@@ -152,6 +153,7 @@ async def refused(published: Published) -> tuple[SnapshotHolder, Shelf]:
 
 
 LOST = replace(ROUTE, targets=(replace(ROUTE.targets[0], pool_id="pool_x"),))
+FAKE = replace(POOL, provisioner=Provisioner.FAKE)
 OWN_PORT = replace(POOL, addresses=("http://127.0.0.1:8300/v1",))
 PRICES = (
     PriceRecord("prc_1", "org_a", "mdl_a", 1, 1),
@@ -169,6 +171,16 @@ BAD = [
         build(2, models=(MODEL, replace(MODEL, id="mdl_2"))),
         2,
         "models mdl_a name: The organisation has this name twice. (and 1 more)",
+    ),
+    (
+        build(2, **{KEYS_SECTION: (replace(KEY, digests=(KeyDigest(1, "é" * 64),)),)}),
+        2,
+        f"keys {KEY_ID} digests.0.digest: A digest is 64 lower-case hexadecimal digits.",
+    ),
+    (
+        build(2, pools=(FAKE,)),
+        2,
+        "pools pool_a provisioner: The host does not allow this; see HEADWORKS_ALLOW_FAKE_WORKERS.",
     ),
     (build(2, prices=PRICES), 2, "section prices holds two records for one place"),
     (build(2, without=["pools"]), 2, "sections missing: pools"),
@@ -188,6 +200,12 @@ async def test_a_bad_snapshot_is_refused_once_and_the_last_good_one_stays(
     assert shelf.asked == []
     assert holder.applied == Applied("L1", 1, version, why)
     assert [entry["why"] for entry in logs if entry["event"] == "snapshot refused"] == [why]
+
+
+async def test_fake_workers_are_taken_where_the_host_allows_them() -> None:
+    holder = SnapshotHolder(DATA_KEY, allow_fake_workers=True)
+    await holder.take(Shelf(build(1, pools=(FAKE,))))
+    assert holder.applied == Applied("L1", 1)
 
 
 async def test_a_section_broken_by_another_sections_change_is_found() -> None:
@@ -215,9 +233,12 @@ async def test_a_better_version_clears_the_refusal() -> None:
     assert holder.applied == Applied("L1", 3)
 
 
-async def test_going_back_to_what_runs_clears_the_refusal() -> None:
+@pytest.mark.parametrize(("lineage", "version"), [("L1", 1), ("L1", 0), ("L0", 9)])
+async def test_going_back_to_what_runs_or_ran_clears_the_refusal(
+    lineage: str, version: int
+) -> None:
     holder, shelf = await refused(build(2, routes=(LOST,)))
-    shelf.put(build(1))
+    shelf.put(build(version, lineage=lineage))
     await holder.take(shelf)
     assert holder.applied == Applied("L1", 1)
 

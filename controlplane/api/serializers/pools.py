@@ -1,12 +1,32 @@
 """The shape of a pool. The credential goes in and never comes out."""
 
+from typing import Any
+
 from rest_framework import serializers
 
 from controlplane.api.serializers.strict import NameOrIdField, OwnedSerializer
-from controlplane.models.kinds import backends, powers, provisioners
+from controlplane.bridge.vitals import WorkerFacts
+from controlplane.models.kinds import backends, choices_of, powers, provisioners
+from inference.contract.kinds import WorkerState
 
 
-class PoolSerializer(OwnedSerializer):
+class WorkerSerializer(serializers.Serializer[WorkerFacts]):
+    """One worker as its supervisor last told."""
+
+    id = serializers.CharField(read_only=True)
+    state = serializers.ChoiceField(choices=choices_of(WorkerState), read_only=True)
+    detail = serializers.CharField(
+        read_only=True, allow_null=True, help_text="Why it isn't ready, in words."
+    )
+    restarts = serializers.IntegerField(read_only=True)
+    base_url = serializers.CharField(read_only=True)
+    changed_at = serializers.DateTimeField(read_only=True)
+    inflight = serializers.IntegerField(read_only=True, help_text="Over all live gateways.")
+
+
+class ListedPoolSerializer(OwnedSerializer):
+    """A pool as lists show it: what was configured."""
+
     name = serializers.CharField(max_length=64)
     model = NameOrIdField(help_text="Name or id; a new name is listed in the catalogue.")
     model_id = serializers.CharField(read_only=True)
@@ -45,3 +65,20 @@ class PoolSerializer(OwnedSerializer):
     )
     start_timeout_s = serializers.IntegerField(min_value=1, required=False)
     drain_timeout_s = serializers.IntegerField(min_value=0, required=False)
+
+
+class PoolSerializer(ListedPoolSerializer):
+    """A pool by itself, with its workers; those of a static pool only once one was found out."""
+
+    workers = WorkerSerializer(
+        many=True,
+        read_only=True,
+        allow_null=True,
+        help_text="As told by their supervisor; null when the state store isn't answering.",
+    )
+
+    def _problem_with(self, name: str, value: Any, fixed: frozenset[str]) -> str | None:
+        # a caller that sends back what it read can't know what has changed since
+        if name == "workers" and self.instance is not None:
+            return None
+        return super()._problem_with(name, value, fixed)

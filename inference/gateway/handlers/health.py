@@ -11,11 +11,18 @@ async def answer_health(_services: Services, downstream: Downstream) -> None:
 
 
 async def answer_ready(services: Services, downstream: Downstream) -> None:
-    """200 once there is a configuration to serve by, else 503."""
+    """200 once there is a configuration to serve by, else 503.
+
+    Without the state store requests are served all the same, by what is on disk: `degraded`.
+    """
     if services.snapshots.current is None:
         await _respond(downstream, 503, b'{"status":"waiting for a configuration"}')
+    elif services.state_store.is_up:
+        await _respond(downstream, 200, b'{"status":"ready","degraded":false}')
     else:
-        await _respond(downstream, 200, b'{"status":"ready"}')
+        await _respond(
+            downstream, 200, b'{"status":"ready","degraded":true,"unreachable":["state store"]}'
+        )
 
 
 async def _respond(downstream: Downstream, status: int, body: bytes) -> None:

@@ -22,7 +22,6 @@ FIRST_PORT = 9
 class _Pretended:
     started_at: float
     presence: Presence = Presence.RUNNING
-    failed_probes: int = 0
     is_stubborn: bool = False
 
 
@@ -64,7 +63,7 @@ class FakeProvisioner:
         if worker is None:
             return Sighting(Presence.GONE)
         is_ready = self._clock() - worker.started_at >= self._ready_after_s
-        return Sighting(worker.presence, is_ready, worker.failed_probes)
+        return Sighting(worker.presence, is_ready)
 
     def terminate(self, worker_id: str) -> None:
         self.told.append(worker_id)
@@ -84,10 +83,6 @@ class FakeProvisioner:
     def die(self, worker_id: str, *, leaving: Presence = Presence.GONE) -> None:
         """Make a worker's leader die; `leaving` says what is left of its group."""
         self._workers[worker_id] = replace(self._workers[worker_id], presence=leaving)
-
-    def fail_probes(self, worker_id: str, count: int) -> None:
-        """Make the last `count` probes of a worker have failed."""
-        self._workers[worker_id] = replace(self._workers[worker_id], failed_probes=count)
 
     def ignore_signals(self, worker_id: str) -> None:
         """Make a worker end only when it is killed."""

@@ -1,5 +1,6 @@
 """The recorder when it, its store or its database fails in the middle of its work."""
 
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -90,6 +91,36 @@ def test_a_lost_database_connection_is_waited_out(recording: Recording) -> None:
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_terminate_backend(%s)", [waiting_backends()[0]])
         wait_until(lambda: bool(waiting_backends()), "the same batch tried again")
+    thread.join(30)
+    assert_recorded_once(5)
+
+
+def waits_for_locks() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted")
+        return int(cursor.fetchone()[0])
+
+
+def test_a_database_that_stops_answering_is_given_up_and_the_batch_tried_again(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = connection.settings_dict["OPTIONS"]["pool"]["connection_class"]
+    monkeypatch.setattr(kind, "answer_within_s", 1.0)
+    feed(recording.store, *(make_end(number) for number in range(1, 6)))
+    stop = Event()
+    with roll_ups_locked():
+        recorder = recording.recorder(is_stopping=lambda: stop.is_set() or recording.left == 0)
+        thread = recording.start_thread(recorder)
+        wait_until(lambda: bool(waiting_backends()), "a recorder in its transaction")
+        backend = waiting_backends()[0]
+        os.kill(backend, signal.SIGSTOP)
+        try:
+            wait_until(lambda: waits_for_locks() >= 2, "the same batch tried beside it")
+        except AssertionError:
+            stop.set()
+            raise
+        finally:
+            os.kill(backend, signal.SIGCONT)
     thread.join(30)
     assert_recorded_once(5)
 

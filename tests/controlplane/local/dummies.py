@@ -31,6 +31,7 @@ from controlplane.local.terminal import Terminal
 ROOT = Path(__file__).parents[3]
 # Ignores SIGTERM, and so does the grandchild it leaves behind.
 STUBBORN = "trap '' TERM; (trap '' TERM; exec sleep 600) & while :; do sleep 0.1; done"
+BAD_SETTINGS = 2
 _WITHIN_S = 30.0
 _POLL_S = 0.02
 Found = TypeVar("Found")
@@ -119,7 +120,8 @@ def main(var: Path, scripts: Mapping[str, tuple[str, str]]) -> int:
     async def bring_up(launcher: Launcher) -> None:
         for name, (kind, script) in scripts.items():
             start = shell_start(places, name, kind, script)
-            await launcher.keep(Child(name, partial(start_group, start, places.groups), start.log))
+            run = partial(start_group, start, places.groups)
+            await launcher.keep(Child(name, run, start.log, bad_settings_code=BAD_SETTINGS))
         launcher.terminal.say("all started")
 
     with only_launcher(places):

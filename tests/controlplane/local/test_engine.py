@@ -83,13 +83,27 @@ def test_the_cache_is_the_users_unless_told(environ: dict[str, str], folder: str
 
 
 @pytest.mark.fault
-def test_what_was_left_half_made_is_made_again_and_then_found_whole(places: EnginePlaces) -> None:
+def test_builds_take_turns_and_make_what_was_left_half_made_again(places: EnginePlaces) -> None:
     (places.environment / "bin").mkdir(parents=True)
     (places.environment / "bin" / "python").write_text("")
     (places.models / ".toy.partial" / "made").mkdir(parents=True)
     assert not places.is_complete()
     said: list[str] = []
-    build_engine(places, said.append)
+    is_waiting = threading.Event()
+
+    def tell(line: str) -> None:
+        said.append(line)
+        is_waiting.set()
+
+    with (places.environment.parent / "build.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        build = threading.Thread(target=build_engine, args=(places, tell))
+        build.start()
+        assert is_waiting.wait(10)
+        assert said == ["waiting for another build of the engine's environment"]
+        assert (places.environment / "bin" / "python").read_text() == ""
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        build.join(60)
     assert places.is_complete()
     assert (places.models / "toy" / "model.safetensors").read_text() == "w"
     assert [path.name for path in places.models.iterdir()] == ["toy"]
@@ -110,28 +124,6 @@ def test_a_failed_step_leaves_no_complete_environment_and_shows_the_log(
         build_engine(places, lambda _: None)
     assert str(places.log) in str(caught.value)
     assert not places.is_environment_complete()
-
-
-@pytest.mark.fault
-def test_two_builds_take_turns(places: EnginePlaces) -> None:
-    places.environment.parent.mkdir(parents=True)
-    said: list[str] = []
-    is_waiting = threading.Event()
-
-    def tell(line: str) -> None:
-        said.append(line)
-        is_waiting.set()
-
-    with (places.environment.parent / "build.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        build = threading.Thread(target=build_engine, args=(places, tell))
-        build.start()
-        assert is_waiting.wait(10)
-        assert said == ["waiting for another build of the engine's environment"]
-        assert not places.environment.exists()
-        fcntl.flock(lock, fcntl.LOCK_UN)
-        build.join(60)
-    assert places.is_complete()
 
 
 def test_too_little_disk_is_said_before_anything_is_fetched(

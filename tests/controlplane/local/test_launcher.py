@@ -6,8 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.local.processes import GATEWAY, STORE, WORKER, members_of, start_group
+from controlplane.local.processes import (
+    GATEWAY,
+    POOLS,
+    STORE,
+    WORKER,
+    members_of,
+    start_group,
+)
 from tests.controlplane.local.dummies import (
+    BAD_SETTINGS,
     STUBBORN,
     DummyRun,
     dummy_run,
@@ -20,6 +28,7 @@ from tests.controlplane.local.dummies import (
 pytestmark = pytest.mark.fault
 
 SLEEP = "exec sleep 600"
+LEAVES_ONE = f"(trap '' TERM; {SLEEP}) & {SLEEP}"
 PLAN = {"gateway": (GATEWAY, SLEEP), "valkey-state": (STORE, SLEEP)}
 
 
@@ -33,7 +42,9 @@ def hurries(run: DummyRun, number: signal.Signals) -> bool:
 def test_no_group_outlives_the_launcher_however_it_ends(
     tmp_path: Path, number: signal.Signals
 ) -> None:
-    plan = {**PLAN, "gateway": (GATEWAY, STUBBORN)}
+    # nobody is left to hurry after SIGKILL, so there only the grandchild is stubborn
+    script = LEAVES_ONE if number == signal.SIGKILL else STUBBORN
+    plan = {**PLAN, "gateway": (GATEWAY, script)}
     with dummy_run(tmp_path / "var", plan) as run:
         wait_for(lambda: set(running(run.places)) == set(plan), "all children")
         records = [run.record(name) for name in plan]
@@ -85,7 +96,8 @@ def test_what_an_earlier_run_left_is_ended_at_the_next_start(tmp_path: Path) -> 
 
 
 def test_a_child_that_dies_is_started_again_after_its_group_was_ended(tmp_path: Path) -> None:
-    with dummy_run(tmp_path / "var", {"gateway": (GATEWAY, f"echo hello; {STUBBORN}")}) as run:
+    script = f"test -e seen && {SLEEP}; touch seen; echo hello; {STUBBORN}"
+    with dummy_run(tmp_path / "var", {"gateway": (GATEWAY, script)}) as run:
         wait_for(lambda: running(run.places), "the child")
         first = run.record("gateway")
         wait_for(lambda: len(members_of(first)) >= 2, "the grandchild")
@@ -95,6 +107,35 @@ def test_a_child_that_dies_is_started_again_after_its_group_was_ended(tmp_path: 
         assert members_of(first) == ()
         assert run.said("gateway ended (-9)")
         assert run.said("\nhello\n")
+
+
+def test_a_child_that_cannot_run_with_its_settings_ends_everything(tmp_path: Path) -> None:
+    plan = {**PLAN, "pools": (POOLS, f"echo HEADWORKS_X is not set; exit {BAD_SETTINGS}")}
+    run = start_dummy(tmp_path / "var", plan, output=tmp_path / "var.out")
+    assert run.process.wait(30) == 1
+    assert run.said("\nheadworks: pools cannot start: HEADWORKS_X is not set\n")
+    assert not running(run.places)
+
+
+def test_a_child_that_once_ran_is_started_again_whatever_it_ends_with(tmp_path: Path) -> None:
+    script = f"test -e third && {SLEEP}; test -e second && touch third && exit {BAD_SETTINGS}"
+    plan = {"pools": (POOLS, f"{script}; touch second; exit 1")}
+    with dummy_run(tmp_path / "var", plan) as run:
+        wait_for(lambda: run.said(f"pools ended ({BAD_SETTINGS})"), "the second end")
+        wait_for(lambda: running(run.places), "the third start")
+        assert run.process.poll() is None
+
+
+def test_the_guardian_is_told_nothing_but_where_it_guards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADWORKS_DEMO_UPSTREAM_KEY", "k")
+    with dummy_run(tmp_path / "var", {}) as run:
+        wait_for(lambda: run.said("all started"), "the start")
+        told = Path(f"/proc/{run.guardian()}/environ").read_bytes().split(b"\0")
+        names = {one.partition(b"=")[0].decode() for one in told if one}
+        assert {"PATH", "HEADWORKS_VAR"} <= names
+        assert names <= {"PATH", "HEADWORKS_VAR", "TMPDIR", "TEMP", "TMP"}
 
 
 def test_a_second_launcher_on_the_same_folder_is_refused(tmp_path: Path) -> None:

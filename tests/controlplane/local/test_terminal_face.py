@@ -9,17 +9,20 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from controlplane.local.access import read_pairs, show_access, update_demo_file
+from controlplane.local.engine import EnginePlaces
 from controlplane.local.keys import load_keys
 from controlplane.local.places import make_places, rotate_log, tail_of
 from controlplane.local.probes import check_port_is_free
 from controlplane.local.problems import LocalProblem
 from controlplane.local.roles import (
     Installation,
+    check_given_models,
     control_environment,
     data_environment,
     plan_stores,
@@ -27,6 +30,7 @@ from controlplane.local.roles import (
 )
 from controlplane.local.settings import load_local_settings
 from controlplane.local.terminal import Terminal
+from tests.installation import free_port
 
 ROOT = Path(__file__).parents[3]
 
@@ -35,6 +39,11 @@ ROOT = Path(__file__).parents[3]
 def taken_port() -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
+
+
+@pytest.fixture
+def free_ports() -> Mapping[str, str]:
+    return {"CONSOLE_PORT": str(free_port()), "GATEWAY_PORT": str(free_port())}
 
 
 def run_local(command: str, **settings: str) -> subprocess.CompletedProcess[str]:
@@ -77,6 +86,19 @@ def test_a_taken_port_is_named_with_its_variable_and_nothing_is_started(
     assert "set HEADWORKS_CONSOLE_PORT" in done.stdout
     assert not (tmp_path / "var" / "postgres").exists()
     assert list((tmp_path / "var" / "run" / "groups").iterdir()) == []
+
+
+@pytest.mark.fault
+def test_a_setting_that_a_child_refuses_ends_the_start_at_once(
+    tmp_path: Path, free_ports: Mapping[str, str]
+) -> None:
+    var = tmp_path / "var"
+    done = run_local("run", VAR=str(var), GATEWAY_PROCESSES="0", DEMO_ENGINE="none", **free_ports)
+    assert done.returncode == 1
+    words = "cannot start: HEADWORKS_GATEWAY_PROCESSES must be between 1 and 256, not 0\n"
+    assert words in done.stdout
+    assert "everything is stopped" in done.stdout
+    assert list((var / "run" / "groups").iterdir()) == []
 
 
 def test_a_taken_gateway_port_names_the_gateways_variable(taken_port: int) -> None:
@@ -137,13 +159,59 @@ def test_the_data_plane_is_told_no_secret_it_can_do_without(tmp_path: Path) -> N
     )
     data = data_environment(installation)
     control = control_environment(installation, None)
-    withheld = ("DATABASE_URL", "BROKER_URL", "SECRET_KEY", "DEMO_UPSTREAM_KEY")
+    withheld = ("DATABASE_URL", "BROKER_URL", "CACHE_URL", "SECRET_KEY", "DEMO_UPSTREAM_KEY")
     assert [name for name in withheld if f"HEADWORKS_{name}" in data] == []
     assert "HEADWORKS_DEMO_UPSTREAM_KEY" not in control
     assert seed_environment(installation, None)["HEADWORKS_DEMO_UPSTREAM_KEY"] == "k"
     assert data["HEADWORKS_STATE_URL"].startswith("unix://data:")
     assert control["HEADWORKS_STATE_URL"].startswith("unix://control:")
+    assert control["HEADWORKS_CACHE_URL"].startswith("unix://control:")
     assert control["HEADWORKS_BROKER_URL"].startswith("redis+socket://broker:")
+
+
+@pytest.mark.parametrize(
+    ("name", "url", "port"),
+    [
+        ("DATABASE_URL", "postgresql://u@db.internal/d", "5432"),
+        ("DATABASE_URL", "postgresql://u@/d?host=db.internal&port=5433", "5433"),
+        ("DATABASE_URL", "postgresql://u@/d?host=/run/postgres", None),
+        ("DATABASE_URL", "postgresql://u@a:1,b/d", "1,5432"),
+        ("STATE_URL", "redis://s/0", "6379"),
+        ("STATE_URL", "unix:///run/state.sock?db=0", None),
+        ("CACHE_URL", "rediss://c:6380/0", "6380"),
+        ("BROKER_URL", "https://b", "443"),
+    ],
+)
+def test_no_address_may_point_at_a_store_outside(name: str, url: str, port: str | None) -> None:
+    settings = load_local_settings({f"HEADWORKS_{name}": url})
+    assert settings.own_ports == ",".join(filter(None, (port, "8300,8400")))
+
+
+def test_a_python_and_a_folder_of_the_users_own_win(tmp_path: Path) -> None:
+    given = {"ENGINE_PYTHON": str(tmp_path / "python"), "MODELS": str(tmp_path / "models")}
+    without = make_installation(tmp_path, DEMO_ENGINE="none", **given)
+    demo = EnginePlaces(tmp_path / "pins", tmp_path / "engine", tmp_path / "cache")
+    for installation in (without, replace(without, engine=demo)):
+        data = data_environment(installation)
+        assert {name: data[f"HEADWORKS_{name}"] for name in given} == given
+        control = control_environment(installation, None)
+        assert control["HEADWORKS_MODELS"] == given["MODELS"]
+        assert not installation.needs_build
+    data = data_environment(replace(make_installation(tmp_path), engine=demo))
+    assert data["HEADWORKS_ENGINE_PYTHON"] == str(tmp_path / "engine" / "bin" / "python")
+    assert data["HEADWORKS_MODELS"] == str(tmp_path / "cache")
+
+
+def test_a_folder_without_the_demos_model_is_refused_before_anything_starts(
+    tmp_path: Path,
+) -> None:
+    done = run_local("run", VAR=str(tmp_path / "var"), MODELS=str(tmp_path))
+    words = f"HEADWORKS_MODELS={tmp_path} has no smollm2-135m-instruct, which the demo serves; "
+    more = "unset HEADWORKS_MODELS, or set HEADWORKS_DEMO_ENGINE=none"
+    assert (done.returncode, done.stderr) == (1, f"headworks: {words}{more}\n")
+    assert not (tmp_path / "var").exists()
+    (tmp_path / "smollm2-135m-instruct").mkdir()
+    check_given_models(load_local_settings({"HEADWORKS_MODELS": str(tmp_path)}))
 
 
 def test_stores_that_are_given_are_not_started(tmp_path: Path) -> None:

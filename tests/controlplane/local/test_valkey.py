@@ -33,7 +33,7 @@ from tests.controlplane.local.dummies import wait_for
 def serving(places: Places, name: str) -> Iterator[tuple[Store, Popen[bytes]]]:
     """A store that answers, with the users of an installation."""
     rules = state_rules if name == STATE else cache_rules
-    roles = (CONTROL, DATA, BROKER) if name == STATE else (CONTROL, DATA)
+    roles = (CONTROL, DATA, BROKER) if name == STATE else (CONTROL,)
     store = Store(name, places, tuple(StoreUser(role, f"{role}-x", rules(role)) for role in roles))
     with start_store(store) as process:
         try:
@@ -141,7 +141,7 @@ def test_the_broker_has_its_own_database_and_no_other(state: Store) -> None:
 
 
 def test_the_cache_store_evicts_and_keeps_nothing(cache: Store) -> None:
-    with as_role(cache, DATA) as data:
+    with as_role(cache, CONTROL) as data:
         assert data.set("anything", "x")
         assert data.info("memory")["maxmemory_policy"] == "allkeys-lfu"
         assert data.info("memory")["maxmemory"] == 256 * 1024 * 1024

@@ -162,12 +162,20 @@ class Holder:
 
 
 @dataclass
+class StateStore:
+    """What the gateway knows of the state store."""
+
+    is_up: bool = True
+
+
+@dataclass
 class Gateway:
     """A running gateway and everything of it that a test looks at. `u` is all its chance."""
 
     port: int
     books: MemoryBooks
     holder: Holder
+    state_store: StateStore
     fleet: FleetRegistry
     connections: Connections
     registry: CollectorRegistry
@@ -211,6 +219,7 @@ async def running_gateway(
         port=listener.getsockname()[1],
         books=MemoryBooks(),
         holder=Holder(None),
+        state_store=StateStore(),
         fleet=fleet,
         connections=connections,
         registry=registry,
@@ -220,6 +229,7 @@ async def running_gateway(
         gateway.apply(snapshot)
     services = Services(
         snapshots=gateway.holder,
+        state_store=gateway.state_store,
         fleet=fleet,
         books=gateway.books,
         metrics=GatewayMetrics(registry),

@@ -34,6 +34,17 @@ async def test_an_answer_comes_back_as_it_was_given(gateway: Gateway, upstream: 
     assert (reply.status, reply.body) == (200, answer.encode())
 
 
+@pytest.mark.parametrize("answer", ["{}", '{"detail": "x"}', '{"choices": []}', "null"])
+@pytest.mark.parametrize("is_stream", [False, True])
+async def test_an_answer_without_a_choice_is_none(
+    gateway: Gateway, upstream: Upstream, answer: str, is_stream: bool
+) -> None:
+    upstream.play(Behaviour(body=answer))
+    reply = await chat(gateway.port, stream=is_stream)
+    assert (reply.status, reply.error["code"]) == (502, "upstream_bad_answer")
+    assert gateway.books.end.outcome is Outcome.ERROR
+
+
 async def test_an_answer_may_be_kept_by_nobody_but_the_caller(gateway: Gateway) -> None:
     reply = await chat(gateway.port)
     assert reply.headers == {
@@ -200,6 +211,17 @@ async def test_liveness_asks_no_worker(gateway: Gateway, upstream: Upstream, pat
         reply = await send(gateway.port, request_bytes(None, path=path, method="GET", token=None))
         assert reply.status == 200
     assert upstream.calls == []
+
+
+async def test_a_gateway_without_its_state_store_is_ready_and_says_so(gateway: Gateway) -> None:
+    ready = request_bytes(None, path="/ready", method="GET", token=None)
+    assert (await send(gateway.port, ready)).json == {"status": "ready", "degraded": False}
+    gateway.state_store.is_up = False
+    reply = await send(gateway.port, ready)
+    assert (reply.status, reply.json) == (
+        200,
+        {"status": "ready", "degraded": True, "unreachable": ["state store"]},
+    )
 
 
 async def test_without_a_configuration_a_gateway_is_alive_but_not_ready() -> None:

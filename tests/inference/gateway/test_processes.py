@@ -18,10 +18,11 @@ from inference.contract import wire
 from inference.contract.codec import decode_end, decode_vitals
 from inference.contract.events import End
 from inference.contract.kinds import Outcome
+from inference.contract.snapshot import KeyDigest
 from inference.contract.vitals import Vitals
 from tests.inference.gateway.client import chat, opened, request_bytes, streaming
 from tests.inference.gateway.rig import PEPPERS, PRICE, TOKEN, key_record, pool_record
-from tests.inference.publishing import DATA_KEY, KEYS_SECTION, ROUTE, build, publish
+from tests.inference.publishing import DATA_KEY, KEY, KEYS_SECTION, ROUTE, build, publish
 from tests.inference.stores import OwnStore, until
 from tests.installation import free_port
 from tests.upstream.fixtures import Upstream
@@ -155,6 +156,16 @@ async def test_children_accept_only_once_there_is_a_configuration(
     await until(lambda: gateway.says("accepting requests", 2), "both children to accept")
     reply = await chat(gateway.port)
     assert reply.json["choices"][0]["message"]["content"] == "one two three four five"
+
+
+async def test_every_child_tells_of_keys_it_has_no_pepper_for(
+    gateway: Running, admin: Redis
+) -> None:
+    lost = replace(KEY, digests=(KeyDigest(9, "ab" * 32),))
+    await publish(admin, build(1, **{KEYS_SECTION: (lost,)}))
+    await until(
+        lambda: gateway.says("keys have a pepper this process lacks", 2), "both children to tell"
+    )
 
 
 async def test_every_child_says_what_it_runs_on_and_its_ends_reach_the_stream(

@@ -6,6 +6,7 @@ from contextlib import suppress
 
 import pytest
 
+from inference.contract.kinds import Outcome
 from inference.gateway.protocol import MAX_HEAD_BYTES
 from tests.inference.gateway.client import BASE, CHAT, opened, request_bytes, send
 from tests.inference.gateway.rig import Gateway
@@ -96,6 +97,35 @@ async def test_nonsense_after_a_request_breaks_its_answer_off(
         reply = await call.read_rest()
     assert not reply.is_whole
     assert b"HTTP/1.1" not in reply.body
+    await gateway.wait_ended()
+
+
+CHUNKED_HEAD = request_bytes(None, headers={"transfer-encoding": "chunked"})
+
+
+@pytest.mark.parametrize("sent", [b"", b'5\r\n{"mod\r\n'])
+async def test_a_body_that_is_no_http_is_refused_in_shape(
+    gateway: Gateway, upstream: Upstream, sent: bytes
+) -> None:
+    async with opened(gateway.port, CHUNKED_HEAD + sent) as call:
+        call.writer.write(b"ZZ\r\nnonsense\r\n" + HEALTH)
+        await call.read_head()
+        reply = await call.read_rest()
+        assert await call.reader.read() == b""
+    assert (reply.status, reply.error["code"]) == (400, "invalid_request")
+    assert reply.error["message"] == "The request body is not valid HTTP."
+    assert reply.headers["connection"] == "close"
+    assert (gateway.books.end.http_status, gateway.books.end.outcome) == (400, Outcome.REFUSED)
+    assert upstream.calls == []
+
+
+async def test_a_broken_body_sent_ahead_gets_no_answer_that_is_not_its_own(
+    gateway: Gateway, upstream: Upstream
+) -> None:
+    upstream.play(Behaviour(delay_ms=10_000))
+    ahead = request_bytes(BODY) + CHUNKED_HEAD + b"ZZ\r\n"
+    async with opened(gateway.port, ahead) as call:
+        assert await call.reader.read() == b""
     await gateway.wait_ended()
 
 

@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 from inference.contract.kinds import Outcome, PoolPower, Scope
 from inference.contract.sealing import token_digest
 from inference.contract.snapshot import KeyDigest, OrganisationRecord
+from inference.gateway.auth import warn_of_lost_peppers
 from tests.inference.gateway.client import (
     BASE,
     CHAT,
@@ -78,6 +79,33 @@ async def test_a_body_that_cannot_be_read_is_the_callers_fault(
     )
     assert "Traceback" not in reply.body.decode()
     assert_refused(reply, gateway, upstream)
+
+
+HALVES = [
+    b'{"model":"\\ud83d"}',
+    b'{"model":"m","messages":[{"role":"user","content":"\\ud83d"}]}',
+    b'{"model":"m","messages":[{"role":"user","content":"\\ud83d, and more of it"}]}',
+    b'{"model":"m","messages":[{"role":"user","content":"\\ude00, and more of it"}]}',
+    b'{"model":"m","messages":[{"role":"user","content":"\\ud83d\\u0041, and more"}]}',
+    b'{"\\ud83d, and more of it":1,"model":"m"}',
+]
+
+
+@pytest.mark.parametrize("body", HALVES)
+async def test_half_a_surrogate_pair_is_called_by_its_name(gateway: Gateway, body: bytes) -> None:
+    reply = await send(gateway.port, request_bytes(body))
+    assert (reply.status, reply.error["message"]) == (
+        400,
+        "The request body is not valid Unicode: it has half of a surrogate pair.",
+    )
+
+
+@pytest.mark.parametrize("body", [b'{"model":"\\ud83d\\ude00', b'{"model":"\\\\ud83d'])
+async def test_a_body_that_ends_early_is_called_that(gateway: Gateway, body: bytes) -> None:
+    reply = await send(gateway.port, request_bytes(body))
+    assert reply.error["message"] == (
+        "The request body is not valid JSON: Input data was truncated."
+    )
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
@@ -203,6 +231,20 @@ async def test_what_is_kept_of_a_model_name_is_short_and_printable(gateway: Gate
     assert requested == "a?b?" + "x" * 124
 
 
+@pytest.mark.parametrize("name", ["hw_0123abc", "hwt_9"])
+async def test_a_key_in_the_wrong_place_is_kept_nowhere(gateway: Gateway, name: str) -> None:
+    misplaced = f"{name}.CANARY-of_43"
+    body = json.dumps({**BASE, "model": misplaced}).encode()
+    headers = {"x-request-id": f"id {misplaced}"}
+    with capture_logs() as logs:
+        reply = await send(gateway.port, request_bytes(body, headers=headers))
+    assert reply.status == 404
+    end = gateway.books.end
+    assert end.origin.requested_model == f"{name}.***"
+    assert end.client_request_id == f"id {name}.***"
+    assert "CANARY" not in repr((reply, logs, gateway.books))
+
+
 async def test_a_known_model_without_a_worker_is_capacity_not_absence(upstream: Upstream) -> None:
     stopped = pool_record("a", upstream.base_url, power=PoolPower.STOPPED)
     async with running_gateway(configuration(stopped)) as gateway:
@@ -289,6 +331,23 @@ async def test_a_key_of_a_pepper_that_is_gone_is_not_valid(upstream: Upstream) -
     snapshot = configuration(pool_record("a", upstream.base_url), keys=(forgotten,))
     async with running_gateway(snapshot) as gateway:
         assert (await chat(gateway.port)).status == 401
+
+
+def test_keys_of_a_pepper_that_is_gone_are_told_of_in_one_line() -> None:
+    digests = (KeyDigest(9, "ab" * 32), KeyDigest(2, "ab" * 32), KeyDigest(7, "ab" * 32))
+    keys = tuple(key_record(f"hw_{n}.x", digests=digests) for n in range(50))
+    with capture_logs() as logs:
+        warn_of_lost_peppers(configuration(keys=keys, routes=()), peppers=PEPPERS)
+        warn_of_lost_peppers(configuration(), peppers=PEPPERS)
+    assert logs == [
+        {
+            "event": "keys have a pepper this process lacks",
+            "log_level": "error",
+            "pepper_versions": [7, 9],
+            "digests": 100,
+            "snapshot_version": 7,
+        }
+    ]
 
 
 async def test_the_scheme_is_bearer_in_any_case(gateway: Gateway) -> None:

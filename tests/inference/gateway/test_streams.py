@@ -44,7 +44,7 @@ async def test_a_stream_has_the_headers_that_keep_proxies_from_collecting_it(
     reply = await chat(gateway.port, stream=True)
     assert reply.headers == {
         "content-type": "text/event-stream; charset=utf-8",
-        "cache-control": "no-cache",
+        "cache-control": "no-cache, private, no-store",
         "vary": "Authorization",
         "x-accel-buffering": "no",
         "x-request-id": gateway.books.end.event_id,

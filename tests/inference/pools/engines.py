@@ -38,7 +38,6 @@ def settings_for(var: Path, **fields: object) -> Settings:
     plain = Settings(
         var=var,
         state_url="unix:///nowhere",
-        cache_url=None,
         data_key=DATA_KEY,
         peppers={},
         gateway_id="test",
@@ -50,6 +49,7 @@ def settings_for(var: Path, **fields: object) -> Settings:
         models_folder=None,
         own_ports=frozenset(),
         allow_remote_code=False,
+        allow_fake_workers=False,
         log_level="info",
     )
     return replace(plain, **fields)  # type: ignore[arg-type]

@@ -1,0 +1,109 @@
+"""What the data plane says of itself: the directory of workers and every live vitals record.
+
+A read takes a second at most and changes nothing. A record that can't be read is logged and passed
+over: a page about trouble must not fail on it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import structlog
+from django.conf import settings
+from redis import Redis
+from redis.exceptions import RedisError
+
+from controlplane.bridge.store import open_store
+from inference.contract import codec, sealing, wire
+from inference.contract.fleet import WorkerEntry
+from inference.contract.kinds import ProcessRole, WorkerState
+from inference.contract.vitals import Vitals
+
+_SCAN_COUNT = 1_000
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """The fleet at one moment. `workers` is None if the directory can't be read, () if none is."""
+
+    workers: tuple[WorkerEntry, ...] | None
+    vitals: tuple[Vitals, ...]
+    has_leader: bool
+
+    @property
+    def gateways(self) -> tuple[Vitals, ...]:
+        """The records of the processes that serve requests."""
+        return tuple(one for one in self.vitals if one.role is ProcessRole.GATEWAY)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFacts:
+    """One worker as the directory has it; `inflight` is summed over the live gateways."""
+
+    id: str
+    state: WorkerState
+    detail: str | None
+    restarts: int
+    base_url: str
+    changed_at: datetime
+    inflight: int
+
+
+def read_fleet() -> Fleet | None:
+    """Read directory, vitals and the leader's lease; None when the store doesn't answer."""
+    try:
+        with open_store() as store:
+            sealed = store.hget(wire.DIRECTORY, "sealed")
+            has_leader = store.exists(wire.LEADER) == 1
+            vitals = tuple(_vitals(store))
+    except (RedisError, OSError) as error:
+        log.warning("state store not answering about the fleet", error=type(error).__name__)
+        return None
+    return Fleet(_workers(sealed), vitals, has_leader)
+
+
+def read_workers(pool_id: str) -> Sequence[WorkerFacts] | None:
+    """The workers of a pool the caller may see; None when the directory can't be read now."""
+    fleet = read_fleet()
+    if fleet is None or fleet.workers is None:
+        return None
+    return [
+        WorkerFacts(
+            id=worker.id,
+            state=worker.state,
+            detail=worker.detail,
+            restarts=worker.restarts,
+            base_url=worker.base_url,
+            changed_at=datetime.fromtimestamp(worker.changed_at, UTC),
+            inflight=sum(one.inflight.get(worker.id, 0) for one in fleet.gateways),
+        )
+        for worker in fleet.workers
+        if worker.pool_id == pool_id
+    ]
+
+
+def _workers(sealed: bytes | None) -> tuple[WorkerEntry, ...] | None:
+    if sealed is None:
+        return ()
+    try:
+        opened = sealing.unseal(settings.HEADWORKS.data_key_bytes, sealed)
+        return codec.decode_directory(opened).workers
+    except (sealing.SealError, codec.CodecError) as error:
+        log.error("directory unusable", error=repr(error))
+        return None
+
+
+def _vitals(store: Redis) -> Iterator[Vitals]:
+    """Every record, by process; one that expires between the two calls is gone."""
+    keys = sorted(store.scan_iter(f"{wire.VITALS_PREFIX}*", count=_SCAN_COUNT))
+    if not keys:
+        return
+    for key, record in zip(keys, store.mget(keys), strict=True):
+        if record is None:
+            continue
+        try:
+            yield codec.decode_vitals(record)
+        except codec.CodecError as error:
+            log.warning("vitals unusable", key=key.decode(errors="replace"), error=repr(error))

@@ -1,0 +1,99 @@
+"""Every field the API says can be written is taken when a row is made."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from controlplane.api.urls import router
+from controlplane.services.actors import Actor
+from controlplane.services.users import create_user
+from tests.controlplane.conftest import POOL, ROUTE, Caller
+
+PRICE = {"model": "gpt-x", "input_nanousd_per_mtok": "1", "output_nanousd_per_mtok": "2"}
+LEAST: Mapping[str, Mapping[str, Any]] = {
+    "organisations": {"name": "New"},
+    "teams": {"name": "New"},
+    "projects": {"name": "New", "team": "Default"},
+    "models": {"name": "new"},
+    "prices": PRICE,
+    "pools": {**POOL, "name": "new"},
+    "routes": {**ROUTE, "name": "new"},
+    "keys": {"name": "New"},
+}
+VALUES: Mapping[str, Mapping[str, Any]] = {
+    "organisations": {"name": "Another", "time_zone": "Europe/Berlin", "is_enabled": False},
+    "teams": {"name": "Another"},
+    "projects": {"name": "Another", "team": "Default"},
+    "models": {"name": "another", "task": "embed", "max_context_tokens": 8_192},
+    "prices": {**PRICE, "cached_input_nanousd_per_mtok": "1"},
+    "pools": {
+        "name": "another",
+        "model": "gpt-x",
+        "provisioner": "static",
+        "backend": "openai",
+        "served_model_name": "other",
+        "power": "stopped",
+        "replicas": 2,
+        "addresses": ["http://127.0.0.1:9001/v1"],
+        "credential": "secret-of-upstream",
+        "model_source": "gpt-x",
+        "engine_arguments": {"seed": 7},
+        "port_base": 20_000,
+        "restart_generation": 1,
+        "start_timeout_s": 60,
+        "drain_timeout_s": 0,
+    },
+    "routes": {
+        "name": "another",
+        "targets": [{"pool": "mine", "weight": 2}],
+        "strategy": "weighted",
+        "is_enabled": False,
+        "accounting": "strict",
+        "default_max_output_tokens": 100,
+        "max_attempts": 1,
+        "connect_timeout_ms": 1,
+        "first_byte_timeout_ms": 1,
+        "idle_timeout_ms": 1,
+        "total_timeout_ms": 1,
+    },
+    "keys": {
+        "name": "Another",
+        "project": "Default",
+        "scopes": ["inference", "debug"],
+        "routes": ["chat"],
+        "is_enabled": False,
+        "expires_at": "2099-01-01T00:00:00Z",
+    },
+}
+NOT_TOLD = {"organisation", "credential", "targets"}
+"""Fields that are shown otherwise than they were given, or not at all."""
+
+
+def written_fields() -> list[tuple[str, str]]:
+    makers = [(noun, view) for noun, view, _ in router.registry if hasattr(view, "create")]
+    return [
+        (noun, name)
+        for noun, view in makers
+        for name, field in view.serializer_class().fields.items()
+        if not field.read_only
+    ]
+
+
+@pytest.mark.parametrize(("noun", "field"), written_fields())
+def test_a_row_is_made_with_each_field_that_can_be_written(
+    noun: str, field: str, admin: Caller, actor: Actor, route: dict[str, Any]
+) -> None:
+    value = admin.organisation.name if field == "organisation" else VALUES[noun][field]
+    document = {**LEAST[noun], field: value}
+    if noun == "organisations":
+        root = create_user(actor, username="root", password="a long pass 1", is_platform_admin=True)
+        client = Client()
+        client.force_login(root)
+        response = client.post("/api/v1/organisations/", document, "application/json")
+    else:
+        response = admin.post(f"/{noun}/", document)
+    assert response.status_code == 201, response.content
+    if field not in NOT_TOLD:
+        assert response.json()[field] == value
