@@ -183,11 +183,12 @@ ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_REDIRECT_URL = "account_login"
 
 SESSION_ENGINE = "controlplane.sessions"
-SESSION_COOKIE_NAME = "headworks_session"
+# cookies ignore ports, and two installations may stand side by side on one host
+SESSION_COOKIE_NAME = f"headworks_session_{HEADWORKS.console_port}"
 SESSION_COOKIE_AGE = 12 * 3600
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = HEADWORKS.https
-CSRF_COOKIE_NAME = "headworks_csrf"
+CSRF_COOKIE_NAME = f"headworks_csrf_{HEADWORKS.console_port}"
 CSRF_COOKIE_SECURE = HEADWORKS.https
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 SECURE_SSL_REDIRECT = HEADWORKS.https

@@ -142,10 +142,12 @@ def gateways_part(fleet: Fleet) -> Part:
 
 
 def pools_part(fleet: Fleet) -> Part:
-    """Who starts the workers, and which aren't ready: degraded without a leader."""
+    """Who starts the workers, and which aren't ready: degraded without a leader or by failures."""
+    failing = (WorkerState.FAILED, WorkerState.BACKING_OFF)
     troubles = {
         "no supervisor leads": not fleet.has_leader,
         "the directory can't be read": fleet.workers is None,
+        "workers fail": any(worker.state in failing for worker in fleet.workers or ()),
     }
     facts: dict[str, object] = {"leader": fleet.has_leader}
     if fleet.workers is not None:

@@ -40,6 +40,11 @@ class Step:
         """Whether the words would leave the picture behind the bar, so they stand before it."""
         return self.note_at > 70
 
+    @property
+    def has_room_for_note(self) -> bool:
+        """Whether there is room beside the bar at all; the table of attempts says it too."""
+        return not self.is_note_before or self.start >= 30
+
 
 @dataclass(frozen=True, slots=True)
 class Tick:

@@ -128,7 +128,8 @@ def test_workers_that_are_not_ready_are_told_by_id_and_state(
     )
     assert part_of("pools") == {
         "name": "pools",
-        "state": "ok",
+        "state": "degraded",
+        "detail": "workers fail",
         "leader": True,
         "workers": {"failed": 1, "ready": 1},
         "not_ready": [{"id": "pool_a-1", "state": "failed"}],

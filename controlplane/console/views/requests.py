@@ -229,4 +229,4 @@ def _api_call(request: HttpRequest, scope: Scope, path: str, asked: QueryDict) -
     address = request.build_absolute_uri(path)
     if query:
         address = f"{address}?{query.urlencode()}"
-    return f"curl -H \"Authorization: Bearer $HEADWORKS_TOKEN\" \\\n  '{address}'"
+    return f"curl -H \"Authorization: Bearer $API_TOKEN\" \\\n  '{address}'"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import transaction
 from django.test import Client
 
@@ -236,7 +237,7 @@ def test_a_signed_in_operator_writes_with_the_session_and_its_csrf_token(
     without = client.post("/api/v1/teams/", {"name": "x"}, content_type="application/json")
     assert without.status_code == 403
     client.get("/accounts/logout/")
-    token = client.cookies["headworks_csrf"].value
+    token = client.cookies[settings.CSRF_COOKIE_NAME].value
     response = client.post(
         "/api/v1/teams/",
         {"name": "x"},
