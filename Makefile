@@ -36,14 +36,14 @@ lint: test-environment
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
-# Three at a time on two cores: many tests wait for real processes, each worker has its own stores.
+# Several at a time on two cores: many tests wait for real processes; each run has its own stores.
 check: lint
-	$(BIN)/pytest -q -n 3 -m "not engine and not browser and not fault and not slow"
+	$(BIN)/pytest -q -n 4 --dist worksteal -m "not engine and not browser and not fault and not slow"
 
 # What kills or looks runs two at a time, what needs an engine alone: it takes both cores.
 test: lint browser-environment engine-environment
-	$(BIN)/pytest -q -n 3 -m "not engine and not browser and not fault"
-	$(BIN)/pytest -q -n 2 -m "(browser or fault) and not engine"
+	$(BIN)/pytest -q -n 4 --dist worksteal -m "not engine and not browser and not fault"
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "(browser or fault) and not engine"
 	$(BIN)/pytest -m engine
 
 clean:

@@ -2,6 +2,8 @@
 
 It reads a pipe of which the launcher holds the other end. A line `stop`, or the end of the pipe
 (however the launcher died), makes it end every recorded group in order, and then itself.
+
+It has a shadow, which does the same should launcher and guardian die together.
 """
 
 import fcntl
@@ -34,6 +36,7 @@ READY = "ready"
 STOP = b"stop\n"
 HURRY = b"hurry\n"
 _ROUNDS = 3
+_LOOK_S = 0.1
 _TEMPORARY = ("TMPDIR", "TEMP", "TMP")
 
 
@@ -150,10 +153,11 @@ class _Pipe:
         self._heard = b""
         self._is_open = True
 
-    def wait_for_end(self) -> None:
-        """Return at the first `stop`, or when the launcher is gone."""
+    def wait_for_end(self) -> bool:
+        """Return at the first `stop` (True), or when whoever holds the other end is gone."""
         while self._is_open and STOP not in self._heard:
             self._read()
+        return STOP in self._heard
 
     def is_hurried(self) -> bool:
         """Whether the launcher asked to hurry; never waits."""
@@ -165,6 +169,56 @@ class _Pipe:
         heard = os.read(self._descriptor, 4096)
         self._heard += heard
         self._is_open = bool(heard)
+
+
+@contextmanager
+def _shadowed(places: Places, *options: str) -> Iterator[None]:
+    """Have a shadow while the block runs. It costs a waiting process, and is told when to go."""
+    with (
+        places.log("guardian").open("ab") as errors,
+        subprocess.Popen(
+            (sys.executable, "-m", "controlplane.local.guardian", str(places.var), *options),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            cwd=Path(__file__).parents[2],
+            start_new_session=True,
+        ) as shadow,
+    ):
+        yield
+        shadow.communicate(STOP)
+
+
+def _stand_in(places: Places, pipe: _Pipe, *, removes_var: bool) -> None:
+    """Be the shadow: end everything if the guardian died untold and nobody takes its place.
+
+    A launcher that lives starts another guardian within moments, which then holds the lock.
+    """
+    is_over = pipe.wait_for_end()
+    while not is_over:
+        with _lock_if_free(places.run / "guardian.lock") as is_ours:
+            is_over = not is_ours or _is_free(places.run / "launcher.lock")
+            if is_ours and is_over:
+                end_everything(places, _tell, pipe.is_hurried)
+                _clean_up(places, removes_var=removes_var)
+        time.sleep(_LOOK_S)
+
+
+@contextmanager
+def _lock_if_free(path: Path) -> Iterator[bool]:
+    """Hold a lock inside the block if nobody else does; says whether it is held."""
+    with path.open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+def _is_free(path: Path) -> bool:
+    with _lock_if_free(path) as is_free:
+        return is_free
 
 
 def _tell(message: str) -> None:
@@ -189,12 +243,17 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("var", type=Path)
     parser.add_argument("--adopt", action="store_true")
     parser.add_argument("--remove", action="store_true")
+    parser.add_argument("--shadow", action="store_true")
     options = parser.parse_args(arguments)
     for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(ignored, signal.SIG_IGN)
     places = find_places(options.var)
     pipe = _Pipe(sys.stdin.fileno())
-    with guarding(places):
+    if options.shadow:
+        _stand_in(places, pipe, removes_var=options.remove)
+        return 0
+    shadow = ("--shadow", "--remove") if options.remove else ("--shadow",)
+    with guarding(places), _shadowed(places, *shadow):
         if not options.adopt:
             forget_other_machines(places)
             end_everything(places, _tell, pipe.is_hurried)

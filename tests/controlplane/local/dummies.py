@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -74,6 +74,15 @@ class DummyRun:
 
     def guardian(self) -> int:
         return int((self.places.run / "guardian.lock").read_text() or 0)
+
+    def shadow(self) -> int:
+        """The guardian's shadow, which stands in should launcher and guardian die together."""
+        words = (b"--shadow", str(self.places.var).encode())
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(FileNotFoundError, ProcessLookupError):
+                if set(words) <= set(path.read_bytes().split(b"\0")):
+                    return int(path.parent.name)
+        return pytest.fail("there is no shadow")
 
     def record(self, name: str) -> GroupRecord:
         return wait_for(lambda: read_record(self.places.groups, name), f"the record of {name}")

@@ -70,6 +70,25 @@ def test_a_killed_guardian_is_replaced_and_the_new_one_guards(tmp_path: Path) ->
         wait_for(lambda: not running(run.places), "no group")
 
 
+def test_a_guardian_that_dies_with_the_launcher_has_a_shadow(tmp_path: Path) -> None:
+    with dummy_run(tmp_path / "var", PLAN) as run:
+        wait_for(lambda: run.said("all started"), "all children")
+        shadow = run.shadow()
+        os.kill(run.guardian(), signal.SIGKILL)
+        run.process.kill()
+        wait_for(lambda: not running(run.places), "no group")
+        wait_for(lambda: not Path(f"/proc/{shadow}").exists(), "no shadow")
+
+
+def test_a_guardian_that_dies_while_it_ends_things_has_a_shadow(tmp_path: Path) -> None:
+    with dummy_run(tmp_path / "var", {"gateway": (GATEWAY, STUBBORN)}) as run:
+        wait_for(lambda: run.said("all started"), "all children")
+        run.process.kill()
+        run.process.wait(30)
+        os.kill(run.guardian(), signal.SIGKILL)
+        wait_for(lambda: not running(run.places), "no group")
+
+
 def test_a_group_that_somebody_else_recorded_is_ended_too(tmp_path: Path) -> None:
     with dummy_run(tmp_path / "var", PLAN) as run:
         wait_for(lambda: run.said("all started"), "all children")
@@ -84,10 +103,11 @@ def test_what_an_earlier_run_left_is_ended_at_the_next_start(tmp_path: Path) -> 
     with dummy_run(tmp_path / "var", PLAN) as run:
         wait_for(lambda: run.said("all started"), "all children")
         left = [run.record(name) for name in PLAN]
-        os.kill(run.guardian(), signal.SIGSTOP)
-        run.process.kill()
+        for pid in (run.shadow(), run.guardian(), run.process.pid):
+            os.kill(pid, signal.SIGSTOP)
+        for pid in (run.shadow(), run.guardian(), run.process.pid):
+            os.kill(pid, signal.SIGKILL)
         run.process.wait(30)
-        os.kill(run.guardian(), signal.SIGKILL)
         assert all(members_of(record) for record in left)
         with dummy_run(tmp_path / "var", {}) as again:
             wait_for(lambda: again.said("left from an earlier run"), "the sweep")
