@@ -149,7 +149,8 @@ class Prober:
     """Asks one worker again and again; what it learnt last is here for the taking.
 
     `proof` is asked once the check is well, and again until it is content; only then is the
-    worker ready. Without one it counts as ready from the start.
+    worker ready. Without one it counts as ready from the start. A worker that isn't ready or failed
+    its last check is asked every `eager_s`, so that an outage and its end are both seen soon.
     """
 
     def __init__(self, check: Check, *, proof: Check | None, eager_s: float, calm_s: float) -> None:
@@ -180,7 +181,8 @@ class Prober:
     async def _probe_forever(self) -> None:
         while True:
             await self._probe()
-            await asyncio.sleep(self._calm_s if self.is_ready else self._eager_s)
+            is_calm = self.is_ready and not self.failures
+            await asyncio.sleep(self._calm_s if is_calm else self._eager_s)
 
     async def _probe(self) -> None:
         trouble = await self._check()

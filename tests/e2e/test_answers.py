@@ -130,6 +130,13 @@ def test_an_edited_route_sends_the_next_request_elsewhere(installation: Installa
     )
     before = route["targets"]
     only = before[1]["pool"]
+    pool = next(one for one in installation.api("GET", "/pools/")["results"] if one["name"] == only)
+
+    def is_ready() -> bool:
+        workers = installation.api("GET", f"/pools/{pool['id']}/")["workers"]
+        return [one["state"] for one in workers] == ["ready"]
+
+    wait_until(is_ready, 10, f"{only} to be well")
     moved = [{**one, "weight": int(one["pool"] == only)} for one in before]
     installation.api("PATCH", f"/routes/{route['id']}/", {"targets": moved})
     try:

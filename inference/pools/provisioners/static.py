@@ -12,7 +12,8 @@ from inference.pools.probes import ProbeCall, ProbeClient, ProbeFailed, Prober
 PROBE_TIMEOUT_S = 5.0
 """A far provider's TLS handshake and list of models fit in; an outage is seen in three of them."""
 
-UNPROVEN_PROBE_S = 1.0
+FAILING_PROBE_S = 1.0
+"""Three refusals in a row are seen in three seconds, and a server that is back within one."""
 PROBE_EVERY_S = 5.0
 
 _CREDENTIAL_REFUSED = 401
@@ -49,7 +50,7 @@ class StaticProvisioner:
         address = spec.pool.addresses[spec.ordinal]
         watch = _Watch(self._probes, spec.pool, address, self._data_key)
         self._probers[spec.id] = Prober(
-            watch.check, proof=None, eager_s=UNPROVEN_PROBE_S, calm_s=self._probe_every_s
+            watch.check, proof=None, eager_s=FAILING_PROBE_S, calm_s=self._probe_every_s
         )
         return address
 
