@@ -28,9 +28,14 @@ from inference.gateway.child import Background, GatewayChild
 from inference.gateway.parent import GatewayParent
 from inference.gateway.server import make_server
 from inference.gateway.services import Services
+from inference.gateway.traffic import TrafficCounter
 from inference.journal import Journal
 from inference.observability.metrics import GatewayMetrics
 from inference.pools.base import Host
+from inference.pools.gauges import Gauges
+from inference.pools.gpus import Gpus
+from inference.pools.host_use import HostUse
+from inference.pools.log_shipping import LogShipper
 from inference.pools.probes import ProbeClient
 from inference.pools.registry import build_provisioners
 from inference.pools.service import PoolsService
@@ -109,18 +114,31 @@ def build_supervisor(settings: Settings) -> PoolsService:
         read_vitals=partial(read_vitals, store),
         clock=clock,
     )
-    vitals = VitalsWriter(store, process, _pools_vitals_of(process, supervisor, holder))
+    gauges = Gauges(
+        workers=supervisor.measurable,
+        probes=probes,
+        host=HostUse(stopwatch=time.monotonic),
+        gpus=Gpus(),
+        clock=time.time,
+        stopwatch=time.monotonic,
+    )
+    logs = LogShipper(store, logs=supervisor.logs, data_key=settings.data_key, clock=time.time)
+    vitals = VitalsWriter(store, process, _pools_vitals_of(process, supervisor, holder, gauges))
     holder.subscribe(lambda _snapshot: vitals.write_soon())
     return PoolsService(
         supervisor=supervisor,
         vitals=vitals,
-        background=(_follow_snapshots(settings, holder, store, StoreHealth("snapshots")),),
+        background=(
+            _follow_snapshots(settings, holder, store, StoreHealth("snapshots")),
+            gauges.run,
+            logs.run,
+        ),
         close_store=store.aclose,
     )
 
 
 def _pools_vitals_of(
-    process: str, supervisor: Supervisor, holder: SnapshotHolder
+    process: str, supervisor: Supervisor, holder: SnapshotHolder, gauges: Gauges
 ) -> Callable[[], Vitals]:
     """What a supervisor says of itself."""
     started_at = time.time()
@@ -136,6 +154,7 @@ def _pools_vitals_of(
             applied=holder.applied,
             directory_generation=supervisor.directory_generation,
             is_leader=supervisor.is_leader,
+            workers=gauges.current(),
         )
 
     return record
@@ -162,6 +181,7 @@ def _services(
         fleet=fleet,
         books=journal,
         metrics=GatewayMetrics(CollectorRegistry()),
+        traffic=TrafficCounter(),
         peppers=settings.peppers,
         body_limit_bytes=settings.body_limit_bytes,
         gateway=process,
@@ -192,6 +212,7 @@ def _vitals_of(
             arrivals_total=services.metrics.arrivals_total,
             events_lost_total=journal.events_lost_total,
             journal_backlog=journal.backlog,
+            traffic=services.traffic.records(mono_s=services.stopwatch()),
         )
 
     return record

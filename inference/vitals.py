@@ -8,12 +8,15 @@ from redis.asyncio import Redis
 
 from inference.contract.codec import encode_vitals
 from inference.contract.vitals import VITALS_LIFE_S, VITALS_PERIOD_S, Vitals
-from inference.contract.wire import vitals_key
+from inference.contract.wire import SEEN, vitals_key
 from inference.store import STORE_TROUBLE, StoreHealth
+
+SEEN_S = 3600.0
+"""Whoever has written nothing for so long is forgotten; nobody misses it for longer."""
 
 
 class VitalsWriter:
-    """Writes what `record` returns to the store, with a life of a few seconds.
+    """Writes what `record` returns to the store, with a life of a few seconds, and that it did.
 
     `record` is called on the loop, may not fail, and names `process` in every record.
     """
@@ -27,6 +30,7 @@ class VitalsWriter:
         period_s: float = VITALS_PERIOD_S,
     ) -> None:
         self._client = client
+        self._process = process
         self._key = vitals_key(process)
         self._record = record
         self._period_s = period_s
@@ -48,15 +52,22 @@ class VitalsWriter:
 
     async def write(self) -> None:
         """Write one record; a store that would not have it is logged once."""
-        life_ms = int(VITALS_LIFE_S * 1000)
+        record = self._record()
         try:
-            await self._client.set(self._key, encode_vitals(self._record()), px=life_ms)
+            async with self._client.pipeline(transaction=False) as pipe:
+                pipe.set(self._key, encode_vitals(record), px=int(VITALS_LIFE_S * 1000))
+                pipe.zadd(SEEN, {self._process: record.written_at})
+                pipe.zremrangebyscore(SEEN, "-inf", record.written_at - SEEN_S)
+                await pipe.execute()
         except STORE_TROUBLE as error:
             self._health.failed(error)
         else:
             self._health.succeeded()
 
     async def sign_off(self) -> None:
-        """Delete the record at a clean stop, so that nobody waits for it to expire."""
+        """Delete the record at a clean stop, so that nobody waits for it to expire or misses us."""
         with suppress(*STORE_TROUBLE):
-            await self._client.delete(self._key)
+            async with self._client.pipeline(transaction=False) as pipe:
+                pipe.delete(self._key)
+                pipe.zrem(SEEN, self._process)
+                await pipe.execute()

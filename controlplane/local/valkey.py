@@ -73,11 +73,11 @@ class Store:
 _EVERYDAY = "+@all -@admin -@dangerous -@scripting +eval +evalsha +script|load +script|exists +info"
 _READ_BY_DATA = (
     *(wire.LINEAGE, wire.SEEDED_AT, wire.MANIFEST, wire.MANIFEST + ":*"),
-    *(wire.section_key("*"), wire.JOURNAL_MARKS),
+    *(wire.section_key("*"), wire.JOURNAL_MARKS, wire.worker_log_wish("*")),
 )
 _WRITTEN_BY_DATA = (
     *(wire.DIRECTORY, wire.DIRECTORY + ":*", wire.LEADER, wire.FENCING),
-    *(wire.USAGE_STREAM, wire.vitals_key("*"), wire.worker_log_key("*")),
+    *(wire.USAGE_STREAM, wire.vitals_key("*"), wire.SEEN, wire.worker_log_key("*")),
 )
 _CHANNELS_OF_DATA = (wire.SNAPSHOT_CHANGED, wire.DIRECTORY_CHANGED)
 

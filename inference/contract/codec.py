@@ -55,10 +55,12 @@ _READERS: Mapping[tuple[str, int], Reader] = {
 
 _envelope = msgspec.json.Decoder(_Envelope)
 _encode = msgspec.json.Encoder(order="deterministic").encode
+_encode_unordered = msgspec.json.Encoder().encode
+"""For histograms: the ordered one takes no mapping of numbers."""
 
 
-def _write(document: object) -> bytes:
-    return b'{"v":%d,"d":%b}' % (VERSION, _encode(document))
+def _write(document: object, encode: Callable[[object], bytes] = _encode) -> bytes:
+    return b'{"v":%d,"d":%b}' % (VERSION, encode(document))
 
 
 def _read(kind: str, data: bytes) -> Any:
@@ -124,7 +126,7 @@ def decode_directory(data: bytes) -> fleet.Directory:
 
 
 def encode_vitals(value: vitals.Vitals) -> bytes:
-    return _write(value)
+    return _write(value, _encode_unordered)
 
 
 def decode_vitals(data: bytes) -> vitals.Vitals:

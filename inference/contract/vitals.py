@@ -8,6 +8,15 @@ from inference.contract.kinds import ProcessRole
 VITALS_PERIOD_S = 1.0
 VITALS_LIFE_S = 5.0
 
+TRAFFIC_BUCKET_S = 5
+"""Whole seconds: buckets begin at multiples of it since the epoch, alike in every process."""
+
+TRAFFIC_BUCKETS_KEPT = 4
+"""A record carries this many buckets whole, so a reader that misses some records loses nothing."""
+
+GATEWAY_SEEN_S = 600.0
+"""For so long a gateway that fell silent without signing off is missed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Applied:
@@ -19,9 +28,58 @@ class Applied:
     refused_why: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """What ended in one bucket at one process, for one organisation, route and pool ("" is none).
+
+    `at` is the bucket's first second. `failures` counts by error code what the roll-ups count as
+    errors. Histograms are `decisions.histograms`': milliseconds from arrival to first content, and
+    milliseconds for each output token after the first. Money is what was booked, in nano-USD; the
+    requests without a price, or without a count of tokens, are counted instead.
+    """
+
+    at: int
+    organisation_id: str
+    route_id: str = ""
+    pool_id: str = ""
+    requests: int = 0
+    failures: Mapping[str, int] = field(default_factory=dict)
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_nanousd: int = 0
+    unknown_usage: int = 0
+    unknown_cost: int = 0
+    first_token_ms: Mapping[int, int] = field(default_factory=dict)
+    output_token_ms: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerGauges:
+    """One worker as its supervisor last measured it; None is not known, never 0.
+
+    `running`, `waiting` and `kv_used` (0 to 1) are the engine's own. `utilisation` is in per cent:
+    of its GPUs where there are any (`is_gpu`), else of all of the host's CPUs, by the worker's
+    process group. `memory_bytes` is likewise of its GPUs or resident (RSS) in its process group,
+    where memory that its processes share counts once each.
+    """
+
+    worker_id: str
+    pool_id: str
+    at: float
+    running: int | None = None
+    waiting: int | None = None
+    kv_used: float | None = None
+    utilisation: float | None = None
+    memory_bytes: int | None = None
+    is_gpu: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Vitals:
-    """`gateway` names the parent, `process` this process. In-flight counts are by worker id."""
+    """`gateway` names the parent, `process` this process. In-flight counts are by worker id.
+
+    `traffic` is a gateway's, `workers` the leading supervisor's.
+    """
 
     role: ProcessRole
     gateway: str
@@ -36,3 +94,5 @@ class Vitals:
     events_lost_total: int = 0
     journal_backlog: int = 0
     is_leader: bool = False
+    traffic: tuple[Traffic, ...] = ()
+    workers: tuple[WorkerGauges, ...] = ()

@@ -19,6 +19,8 @@ USAGE_FIELD = "e"
 JOURNAL_MARKS = "hw:usage:marks"
 
 VITALS_PREFIX = "hw:vitals:"
+SEEN = "hw:fleet:seen"
+"""A sorted set: processes that write vitals, by when they last did; a clean stop removes one."""
 
 
 def section_key(digest: str) -> str:
@@ -31,9 +33,30 @@ def vitals_key(process: str) -> str:
     return f"{VITALS_PREFIX}{process}"
 
 
+WORKER_LOG_LIFE_S = 30
+"""How long a wish for a worker's log lasts, and the tail shipped for it, unless renewed."""
+
+WORKER_LOG_AT, WORKER_LOG_SIZE, WORKER_LOG_TEXT = "at", "size", "text"
+"""The fields of a shipped tail: when the file was read (seconds since the epoch, a decimal), bytes
+of the whole file then, and its last lines as UTF-8 with credentials blanked out."""
+
+WORKER_LOG_TAIL_BYTES = 64 * 1024
+"""No more than the end of a log is shipped, from the first line that is whole on."""
+
+
 def worker_log_key(worker_id: str) -> str:
-    """Where the tail of a worker's log is shipped while a page asks for it."""
+    """Where the tail of a worker's log is shipped: a hash of the three fields above.
+
+    The leading supervisor writes it within a second of the wish, then at most once a second and
+    only if the file changed; it lives WORKER_LOG_LIFE_S past the last look at the file. A worker
+    we start that has printed nothing yet gets size 0; one that is only an address gets no hash.
+    """
     return f"hw:logs:{worker_id}"
+
+
+def worker_log_wish(worker_id: str) -> str:
+    """Set to anything, to live WORKER_LOG_LIFE_S, and again for as long as somebody reads."""
+    return f"hw:logs-wanted:{worker_id}"
 
 
 def key_section(bucket: str) -> str:

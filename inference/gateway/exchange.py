@@ -191,7 +191,9 @@ class Exchange:
         if outcome is Outcome.ERROR:
             self._log_failure(error)
         if self.identity is not None:
-            await self._write_end(self._end(outcome, http_status, error, now_s))
+            end = self._end(outcome, http_status, error, now_s)
+            self.services.traffic.count(end, mono_s=now_s)
+            await self._write_end(end)
 
     def _let_go(self, error: GatewayError | None) -> None:
         self.downstream.watch(None)

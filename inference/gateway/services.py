@@ -7,6 +7,7 @@ from typing import Protocol
 from inference.contract.events import End, Opening
 from inference.contract.snapshot import ConfigSnapshot
 from inference.fleet.registry import FleetRegistry
+from inference.gateway.traffic import TrafficCounter
 from inference.observability.metrics import GatewayMetrics
 
 
@@ -47,6 +48,7 @@ class Services:
     fleet: FleetRegistry
     books: Books
     metrics: GatewayMetrics
+    traffic: TrafficCounter
     peppers: Mapping[int, bytes] = field(repr=False)
     body_limit_bytes: int
     gateway: str

@@ -2,13 +2,43 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from inference.contract.kinds import Task
 from inference.contract.snapshot import PoolRecord
 from inference.decisions.lifecycle import Sighting, Worker, WorkerSpec
-from inference.pools.probes import ProbeClient
+from inference.pools.groups import GroupRecord
+from inference.pools.probes import ProbeCall, ProbeClient
 from inference.settings import Settings
+
+METRICS_TIMEOUT_S = 2.0
+"""A busy engine's server answers later than an idle one, and its load is of interest then."""
+
+
+def metrics_call(url: str, *, bearer: str | None = None) -> ProbeCall:
+    """How a server is asked for its metrics."""
+    return ProbeCall(url=url, timeout_s=METRICS_TIMEOUT_S, bearer=bearer, accept="text/plain")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a worker is measured: what to ask its server, and its group on this host.
+
+    `metrics` is None if the server is not known to tell, `group` if it is no process of ours.
+    """
+
+    metrics: ProbeCall | None
+    group: GroupRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measurable:
+    """A ready worker and where it is measured."""
+
+    worker_id: str
+    pool_id: str
+    source: Source
 
 
 class StartRefused(Exception):
@@ -62,6 +92,14 @@ class PoolProvisioner(Protocol):
 
     def forget(self, worker_id: str) -> None:
         """Drop what is kept of a worker that is gone."""
+        ...
+
+    def source_of(self, worker_id: str) -> Source | None:
+        """Where a worker is measured; None if it can't be."""
+        ...
+
+    def log_of(self, worker_id: str) -> Path | None:
+        """The file such a worker prints to, there or not; None if we have no logs of its kind."""
         ...
 
     async def close(self) -> None:

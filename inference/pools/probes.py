@@ -35,6 +35,15 @@ class ProbeCall:
     timeout_s: float
     bearer: str | None = field(default=None, repr=False)
     body: bytes | None = None
+    accept: str = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeAnswer:
+    """A whole answer, of at most MAX_ANSWER_BYTES."""
+
+    status: int
+    body: bytes
 
 
 class ProbeClient:
@@ -46,6 +55,10 @@ class ProbeClient:
 
     async def ask(self, call: ProbeCall) -> int:
         """Make the call and return the answer's status, or raise ProbeFailed."""
+        return (await self.fetch(call)).status
+
+    async def fetch(self, call: ProbeCall) -> ProbeAnswer:
+        """Make the call and return the whole answer, or raise ProbeFailed."""
         problem = problem_with_address(call.url, self._own_ports)
         if problem is not None:
             raise ProbeFailed(f"the address {problem}")
@@ -61,7 +74,7 @@ class ProbeClient:
         except OSError as error:
             raise ProbeFailed(_words_for(error)) from error
 
-    async def _exchange(self, call: ProbeCall, url: SplitResult) -> int:
+    async def _exchange(self, call: ProbeCall, url: SplitResult) -> ProbeAnswer:
         assert url.hostname is not None
         port = url.port or (443 if url.scheme == "https" else 80)
         tls = self._tls if url.scheme == "https" else None
@@ -74,7 +87,7 @@ class ProbeClient:
         try:
             writer.write(_request(call, url))
             await writer.drain()
-            return await _read_status(reader)
+            return await _read_answer(reader)
         finally:
             writer.close()
             with contextlib.suppress(OSError):
@@ -98,7 +111,7 @@ def _words_for(error: OSError) -> str:
 
 def _request(call: ProbeCall, url: SplitResult) -> bytes:
     method = "GET" if call.body is None else "POST"
-    headers = {"host": url.netloc, "accept": "application/json", "connection": "close"}
+    headers = {"host": url.netloc, "accept": call.accept, "connection": "close"}
     headers["user-agent"] = "headworks-pools"
     if call.bearer is not None:
         headers["authorization"] = f"Bearer {call.bearer}"
@@ -118,15 +131,19 @@ class _Answer:
     def __init__(self) -> None:
         self.is_complete = False
         self.is_bounded = False
+        self.body = bytearray()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.is_bounded |= name.lower() in (b"content-length", b"transfer-encoding")
+
+    def on_body(self, data: bytes) -> None:
+        self.body += data
 
     def on_message_complete(self) -> None:
         self.is_complete = True
 
 
-async def _read_status(reader: asyncio.StreamReader) -> int:
+async def _read_answer(reader: asyncio.StreamReader) -> ProbeAnswer:
     """Read the answer to its end: a server that dies half-way has not answered."""
     answer = _Answer()
     parser = httptools.HttpResponseParser(answer)
@@ -138,7 +155,7 @@ async def _read_status(reader: asyncio.StreamReader) -> int:
         parser.feed_data(data)
     if not received or (answer.is_bounded and not answer.is_complete):
         raise ProbeFailed("the connection was closed before the answer's end")
-    return int(parser.get_status_code())
+    return ProbeAnswer(int(parser.get_status_code()), bytes(answer.body))
 
 
 Check = Callable[[], Awaitable[str | None]]

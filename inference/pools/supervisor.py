@@ -8,6 +8,7 @@ memory is lost with it: the next leader finds workers by their records and the d
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import cast
 
 import structlog
@@ -34,7 +35,7 @@ from inference.decisions.lifecycle import (
 )
 from inference.fleet.directory import DirectoryWriter
 from inference.fleet.lease import LeaderLease, Standing
-from inference.pools.base import PoolProvisioner, StartRefused
+from inference.pools.base import Measurable, PoolProvisioner, StartRefused
 from inference.snapshots.holder import SnapshotHolder
 from inference.store import STORE_TROUBLE, StoreHealth
 
@@ -99,6 +100,35 @@ class Supervisor:
     def directory_generation(self) -> int | None:
         """The generation last written by us; None while another leads."""
         return self._directory.generation if self._is_in_charge and self._directory else None
+
+    def measurable(self) -> tuple[Measurable, ...]:
+        """The ready workers that can be measured; none while this process doesn't lead."""
+        if not self.is_leader:
+            return ()
+        found = []
+        for kind, workers in self._workers.items():
+            ready = (one for one in workers.values() if one.state is WorkerState.READY)
+            for worker in ready:
+                source = self._provisioners[kind].source_of(worker.id)
+                if source is not None:
+                    found.append(Measurable(worker.id, worker.pool_id, source))
+        return tuple(found)
+
+    def logs(self) -> Mapping[str, Path]:
+        """Files of the workers there are and of those a stopped pool had, by worker id.
+
+        None while this process doesn't lead.
+        """
+        if not self.is_leader or self._planned is None:
+            return {}
+        wanted = (
+            (pool.provisioner, f"{pool.id}-{ordinal}")
+            for pool in self._planned.pools.values()
+            for ordinal in range(pool.replicas)
+        )
+        there = ((kind, one) for kind, workers in self._workers.items() for one in workers)
+        paths = ((one, self._provisioners[kind].log_of(one)) for kind, one in (*there, *wanted))
+        return {worker_id: path for worker_id, path in paths if path is not None}
 
     async def run(self, *background: Follow) -> None:
         """Supervise until cancelled; then let go of everything and leave the workers running."""

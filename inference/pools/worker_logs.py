@@ -1,7 +1,9 @@
 """Files with what workers print: bounded, and still written when their supervisor is gone."""
 
 import os
+import re
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 from inference.decisions.engine import START_MARK
@@ -11,6 +13,9 @@ ROTATE_BYTES = 16 * 1024 * 1024
 """Two files of this size a worker are kept: days of an engine's normal talk."""
 
 TAIL_BYTES = 16_384
+
+_LINE_END = re.compile(r"[\r\n]")
+"""Progress bars end their lines with a carriage return."""
 
 
 def log_path(folder: Path, worker_id: str) -> Path:
@@ -52,3 +57,38 @@ def tail_of(log: Path) -> str:
             return file.read().decode(errors="replace")
     except FileNotFoundError:
         return ""
+
+
+Mark = tuple[int, int, int]
+
+
+def mark_of(log: Path) -> Mark | None:
+    """What changes whenever a log does; None if there is none."""
+    try:
+        stat = log.stat()
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The last whole lines of a log, and the bytes of all of it."""
+
+    size: int
+    text: str
+
+
+def whole_lines_of(log: Path, *, limit_bytes: int) -> Tail:
+    """The end of a log without the piece of a line that it begins with; empty if there is none."""
+    try:
+        with log.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(0, size - limit_bytes))
+            text = file.read(limit_bytes).decode(errors="replace")
+    except OSError:
+        return Tail(0, "")
+    if size > limit_bytes:
+        end = _LINE_END.search(text)
+        text = text[end.end() :] if end else ""
+    return Tail(size, text)

@@ -33,7 +33,7 @@ from inference.contract.snapshot import (
     RouteRecord,
     TargetRecord,
 )
-from inference.contract.vitals import Applied, Vitals
+from inference.contract.vitals import Applied, Traffic, Vitals, WorkerGauges
 
 ORGANISATIONS = (
     OrganisationRecord("org_a", "Water & Söhne", is_enabled=True),
@@ -243,6 +243,37 @@ VITALS = Vitals(
     events_lost_total=2,
     journal_backlog=5,
     is_leader=False,
+    traffic=(
+        Traffic(
+            at=1_764_499_995,
+            organisation_id="org_a",
+            route_id="rt_a",
+            pool_id="pool_p",
+            requests=5,
+            failures={"upstream_saturated": 1},
+            prompt_tokens=50,
+            completion_tokens=25,
+            cost_nanousd=2**60,
+            unknown_usage=1,
+            unknown_cost=2,
+            first_token_ms={93: 3, 94: 1},
+            output_token_ms={-3: 2, 60: 1},
+        ),
+    ),
+    workers=(
+        WorkerGauges(
+            worker_id="pool_p-0",
+            pool_id="pool_p",
+            at=1_764_500_000.5,
+            running=3,
+            waiting=0,
+            kv_used=0.25,
+            utilisation=87.5,
+            memory_bytes=3_000_000_000,
+            is_gpu=True,
+        ),
+        WorkerGauges(worker_id="pool_p-1", pool_id="pool_p", at=1_764_500_000.5),
+    ),
 )
 
 

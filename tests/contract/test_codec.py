@@ -1,6 +1,7 @@
 """Shared documents, byte for byte: what is written today is read for ever."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,15 @@ from inference.contract import codec
 from inference.contract.codec import CodecError
 from inference.contract.sealing import content_digest
 from inference.contract.wire import SECTIONS
-from tests.contract.samples import DOCUMENTS, KEYS, MANIFEST, PRICES, ROUTES, Document
+from tests.contract.samples import DOCUMENTS, KEYS, MANIFEST, PRICES, ROUTES, VITALS, Document
 
 GOLDEN = Path(__file__).parent / "golden"
+FIRST_VITALS = "vitals-without-gauges"
 # what these hold is data, not fields
-MAPPINGS = {"sections", "engine_arguments", "inflight", "decision"}
+MAPPINGS = {
+    *("sections", "engine_arguments", "inflight", "decision"),
+    *("failures", "first_token_ms", "output_token_ms"),
+}
 
 every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda one: one.file)
 
@@ -33,9 +38,14 @@ def test_the_value_is_written_as_the_golden_bytes(document: Document) -> None:
     assert document.encode(document.value) == golden(document)
 
 
+def test_vitals_of_the_first_writers_are_still_read() -> None:
+    data = (GOLDEN / f"v1/{FIRST_VITALS}.json").read_bytes()
+    assert codec.decode_vitals(data) == replace(VITALS, traffic=(), workers=())
+
+
 def test_every_golden_file_is_checked() -> None:
     files = {path.stem for path in (GOLDEN / "v1").iterdir()}
-    assert files == {document.file for document in DOCUMENTS}
+    assert files == {document.file for document in DOCUMENTS} | {FIRST_VITALS}
 
 
 @every_document

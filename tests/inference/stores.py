@@ -65,12 +65,14 @@ class OwnStore:
                     return
 
 
-async def until(condition: Callable[[], bool | Awaitable[bool]], what: str) -> None:
+async def until(
+    condition: Callable[[], bool | Awaitable[bool]], what: str, *, within_s: float = PATIENCE_S
+) -> None:
     """Wait for a condition, or fail saying what for."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + within_s
     while True:
         answer = condition()
         if answer if isinstance(answer, bool) else await answer:
             return
-        assert time.monotonic() < deadline, f"not within {PATIENCE_S:.0f} s: {what}"
+        assert time.monotonic() < deadline, f"not within {within_s:.0f} s: {what}"
         await asyncio.sleep(POLL_S)

@@ -8,8 +8,8 @@ from structlog.testing import capture_logs
 
 from inference.contract.codec import decode_vitals
 from inference.contract.vitals import Vitals
-from inference.contract.wire import vitals_key
-from inference.vitals import VitalsWriter
+from inference.contract.wire import SEEN, vitals_key
+from inference.vitals import SEEN_S, VitalsWriter
 from tests.contract.samples import VITALS
 from tests.inference.ledger import running
 from tests.inference.stores import OwnStore, until
@@ -66,11 +66,35 @@ async def test_without_demand_one_is_written_every_period(client: Redis) -> None
         await until(lambda: process.records >= 4, "four records")
 
 
-async def test_a_clean_stop_takes_the_record_away(client: Redis, admin: Redis) -> None:
+async def seen(admin: Redis) -> dict[bytes, float]:
+    return dict(await admin.zrange(SEEN, 0, -1, withscores=True))
+
+
+async def test_who_writes_is_seen_as_of_its_last_record(client: Redis, admin: Redis) -> None:
+    now = VITALS.written_at
+    for later_s in (0, 1):
+        record = replace(VITALS, written_at=now + later_s)
+        await VitalsWriter(client, PROCESS, lambda record=record: record).write()
+    assert await seen(admin) == {PROCESS.encode(): now + 1}
+
+
+async def test_who_fell_silent_is_seen_for_an_hour(client: Redis, admin: Redis) -> None:
+    now = VITALS.written_at
+    silent = {"gone": now - SEEN_S - 1, "long-gone": 0.0, "missed": now - SEEN_S + 1}
+    await admin.zadd(SEEN, silent)
+    await VitalsWriter(client, PROCESS, lambda: VITALS).write()
+    assert await seen(admin) == {b"missed": silent["missed"], PROCESS.encode(): now}
+
+
+async def test_a_clean_stop_takes_away_the_record_and_that_it_was_seen(
+    client: Redis, admin: Redis
+) -> None:
     writer = VitalsWriter(client, PROCESS, lambda: VITALS)
     await writer.write()
+    await admin.zadd(SEEN, {"another": VITALS.written_at})
     await writer.sign_off()
     assert await written(admin) is None
+    assert await seen(admin) == {b"another": VITALS.written_at}
 
 
 async def test_a_frozen_store_is_logged_once_and_written_to_when_thawed(

@@ -6,12 +6,13 @@ fail. They answer no requests: routes should not point at them where answers mat
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from inference.contract.kinds import Task
 from inference.contract.sealing import content_digest
 from inference.contract.snapshot import PoolRecord
 from inference.decisions.lifecycle import Presence, Sighting, Worker, WorkerSpec
-from inference.pools.base import Host, StartRefused
+from inference.pools.base import Host, Source, StartRefused
 
 READY_AFTER_S = 1.0
 FIRST_PORT = 9
@@ -76,6 +77,12 @@ class FakeProvisioner:
 
     def forget(self, worker_id: str) -> None:
         self._workers.pop(worker_id, None)
+
+    def source_of(self, worker_id: str) -> Source | None:
+        return None
+
+    def log_of(self, worker_id: str) -> Path | None:
+        return None
 
     async def close(self) -> None:
         return

@@ -4,6 +4,7 @@ import asyncio
 import signal
 import socket
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
@@ -12,7 +13,7 @@ from inference.contract.sealing import worker_key
 from inference.contract.snapshot import PoolRecord
 from inference.decisions.engine import engine_environment, reason_in
 from inference.decisions.lifecycle import Presence, Sighting, Worker, WorkerSpec
-from inference.pools.base import Host, StartRefused
+from inference.pools.base import Host, Source, StartRefused, metrics_call
 from inference.pools.groups import (
     WORKER_KIND,
     GatedProcess,
@@ -134,6 +135,16 @@ class ProcessProvisioner:
         if engine is not None:
             engine.prober.stop()
             self._records.remove(engine.record)
+
+    def source_of(self, worker_id: str) -> Source | None:
+        engine = self._engines.get(worker_id)
+        if engine is None:
+            return None
+        record = engine.record
+        return Source(metrics_call(f"http://{LOOPBACK}:{record.port}/metrics"), record)
+
+    def log_of(self, worker_id: str) -> Path | None:
+        return log_path(self._logs, worker_id)
 
     async def close(self) -> None:
         engines, self._engines = list(self._engines.values()), {}

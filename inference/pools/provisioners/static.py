@@ -1,12 +1,14 @@
 """Servers at given addresses: never started or ended by us, only asked whether they are well."""
 
+from pathlib import Path
+
 import msgspec
 
 from inference.contract.kinds import Backend, Task
 from inference.contract.sealing import SealError, content_digest, decrypt
 from inference.contract.snapshot import PoolRecord
 from inference.decisions.lifecycle import Presence, Sighting, Worker, WorkerSpec
-from inference.pools.base import Host
+from inference.pools.base import Host, Source, metrics_call
 from inference.pools.probes import ProbeCall, ProbeClient, ProbeFailed, Prober
 
 PROBE_TIMEOUT_S = 5.0
@@ -35,6 +37,7 @@ class StaticProvisioner:
         self._data_key = data_key
         self._probe_every_s = probe_every_s
         self._probers: dict[str, Prober] = {}
+        self._sources: dict[str, Source | None] = {}
 
     def specs(self, pool: PoolRecord, task: Task) -> tuple[WorkerSpec, ...]:
         return tuple(
@@ -52,6 +55,7 @@ class StaticProvisioner:
         self._probers[spec.id] = Prober(
             watch.check, proof=None, eager_s=FAILING_PROBE_S, calm_s=self._probe_every_s
         )
+        self._sources[spec.id] = watch.source()
         return address
 
     def sight(self, worker_id: str) -> Sighting:
@@ -67,11 +71,19 @@ class StaticProvisioner:
         self.forget(worker_id)
 
     def forget(self, worker_id: str) -> None:
+        self._sources.pop(worker_id, None)
         prober = self._probers.pop(worker_id, None)
         if prober is not None:
             prober.stop()
 
+    def source_of(self, worker_id: str) -> Source | None:
+        return self._sources.get(worker_id)
+
+    def log_of(self, worker_id: str) -> Path | None:
+        return None
+
     async def close(self) -> None:
+        self._sources.clear()
         probers, self._probers = list(self._probers.values()), {}
         for prober in probers:
             await prober.closed()
@@ -86,15 +98,27 @@ class _Watch:
         self._probes = probes
         self._credential = pool.credential
         self._data_key = data_key
-        base = address.rstrip("/")
-        if pool.backend is Backend.VLLM:
-            self._url = f"{base.removesuffix('/v1')}/health"
-        else:
-            self._url = f"{base}/models"
+        self._base = address.rstrip("/")
+        self._root = self._base.removesuffix("/v1")
+        self._is_vllm = pool.backend is Backend.VLLM
+        self._url = f"{self._root}/health" if self._is_vllm else f"{self._base}/models"
+
+    def source(self) -> Source | None:
+        """Where it is measured: vLLM has its metrics beside its API, others may have none."""
+        if not self._is_vllm:
+            return None
+        try:
+            bearer = self._bearer()
+        except SealError:
+            bearer = None
+        return Source(metrics_call(f"{self._root}/metrics", bearer=bearer))
+
+    def _bearer(self) -> str | None:
+        return decrypt(self._data_key, self._credential) if self._credential else None
 
     async def check(self) -> str | None:
         try:
-            bearer = decrypt(self._data_key, self._credential) if self._credential else None
+            bearer = self._bearer()
         except SealError:
             return "the pool's credential cannot be opened with this host's data key"
         call = ProbeCall(url=self._url, timeout_s=PROBE_TIMEOUT_S, bearer=bearer)

@@ -90,6 +90,14 @@ def test_data_reads_the_configuration_and_cannot_write_it(state: Store) -> None:
         refused(data, "HSET", wire.JOURNAL_MARKS, "j", "1")
 
 
+def test_data_hears_which_logs_are_wanted_and_wants_none_itself(state: Store) -> None:
+    wish = wire.worker_log_wish("pool_a-0")
+    with as_role(state, CONTROL) as control, as_role(state, DATA) as data:
+        control.set(wish, "1", ex=30)
+        assert data.mget(wish) == [b"1"]
+        refused(data, "SET", wish, "1")
+
+
 def test_data_writes_what_is_its_own(state: Store) -> None:
     with as_role(state, DATA) as data:
         script = "return redis.call('HSET', KEYS[1], 'token', ARGV[1])"
@@ -99,6 +107,10 @@ def test_data_writes_what_is_its_own(state: Store) -> None:
         assert data.xadd(wire.USAGE_STREAM, {wire.USAGE_FIELD: "x"})
         assert data.xlen(wire.USAGE_STREAM) == 1
         assert data.set(wire.vitals_key("p"), "v", ex=5)
+        assert data.zadd(wire.SEEN, {"p": 1.0})
+        assert data.zremrangebyscore(wire.SEEN, "-inf", 1) == 1
+        assert data.hset(wire.worker_log_key("pool_a-0"), wire.WORKER_LOG_TEXT, "line")
+        assert data.expire(wire.worker_log_key("pool_a-0"), 30)
         assert data.publish(wire.DIRECTORY_CHANGED, "1") == 0
         assert "run_id" in data.info("server")
 

@@ -33,6 +33,7 @@ from inference.fleet.registry import FleetRegistry
 from inference.gateway.app import GatewayApp
 from inference.gateway.protocol import GatewayProtocol
 from inference.gateway.services import Services
+from inference.gateway.traffic import TrafficCounter
 from inference.journal import JournalUnavailable
 from inference.observability.metrics import GatewayMetrics
 from inference.workers.connections import Connections
@@ -180,6 +181,7 @@ class Gateway:
     connections: Connections
     registry: CollectorRegistry
     tasks: set[asyncio.Task[None]]
+    traffic: TrafficCounter
     app: GatewayApp = field(init=False)
     u: float = 0.0
 
@@ -224,6 +226,7 @@ async def running_gateway(
         connections=connections,
         registry=registry,
         tasks=state.tasks,
+        traffic=TrafficCounter(),
     )
     if snapshot is not None:
         gateway.apply(snapshot)
@@ -233,6 +236,7 @@ async def running_gateway(
         fleet=fleet,
         books=gateway.books,
         metrics=GatewayMetrics(registry),
+        traffic=gateway.traffic,
         peppers=PEPPERS,
         body_limit_bytes=body_limit_bytes,
         gateway="gw-test/0",

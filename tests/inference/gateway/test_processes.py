@@ -184,8 +184,14 @@ async def test_every_child_says_what_it_runs_on_and_its_ends_reach_the_stream(
     (end,) = await ends_in(admin)
     assert end.event_id == reply.headers["x-request-id"]
     assert (end.outcome, end.charges[0].cost_nanousd, end.seq) == (Outcome.OK, 20_000_000, 1)
+    await until(lambda: is_counted(admin, 20_000_000), "the request in the vitals of one child")
     await publish_route(admin, upstream, version=2)
     await until(lambda: have_applied(admin, 2), "both children to run on version 2")
+
+
+async def is_counted(admin: Redis, cost_nanousd: int) -> bool:
+    traffic = [one for vitals in await vitals_of(admin) for one in vitals.traffic]
+    return [(one.requests, one.cost_nanousd) for one in traffic] == [(1, cost_nanousd)]
 
 
 async def test_a_killed_child_is_replaced_and_its_open_requests_are_closed_as_lost(
@@ -232,6 +238,7 @@ async def test_a_stop_lets_streams_end_and_accepts_nothing_new(
     assert reply.events[-1] == "[DONE]"
     assert await gateway.process.wait() == 0
     assert await vitals_of(admin) == []
+    assert await admin.zcard(wire.SEEN) == 0
     assert [one.outcome for one in await ends_in(admin)] == [Outcome.OK]
 
 

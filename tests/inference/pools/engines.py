@@ -83,6 +83,18 @@ class StandinLine:
         """Put all of them, those to come too, into a mood."""
         self.mood.write_text(mood)
 
+    def load(self, running: int, waiting: int, kv_used: float) -> None:
+        """Have all of them say how busy they are."""
+        labels = '{engine="0",model_name="smol"}'
+        lines = (
+            f"vllm:num_requests_running{labels} {running:.1f}",
+            f"vllm:num_requests_waiting{labels} {waiting:.1f}",
+            f"vllm:kv_cache_usage_perc{labels} {kv_used}",
+        )
+        fresh = self.mood.with_suffix(".metrics-next")
+        fresh.write_text("\n".join(lines) + "\n")
+        fresh.replace(self.mood.with_suffix(".metrics"))
+
     def calls(self) -> list[str]:
         """The paths of all requests that were posted so far."""
         calls = self.mood.with_suffix(".calls")

@@ -4,7 +4,8 @@ Told to end, it ends its child first; killed, it leaves it behind.
 
 It understands vLLM's start line as far as it needs to. `--mood` names a file that steers it while
 it runs: `sick` answers health with 503, `silent` not at all, `mute` refuses completions, `deaf`
-ignores SIGTERM, `broken` ends at the start with an error. What it is asked is added to the file
+ignores SIGTERM, `broken` ends at the start with an error. Its metrics are what the file
+`<mood>.metrics` holds; without one it has none. What it is asked is added to the file
 `<mood>.calls`, its environment is in `<mood>.environment`.
 """
 
@@ -32,7 +33,13 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.is_in == "silent":
             threading.Event().wait()
-        self._answer(503 if self.is_in == "sick" else 200)
+        metrics = self.mood.with_suffix(".metrics")
+        if self.path != "/metrics":
+            self._answer(503 if self.is_in == "sick" else 200)
+        elif metrics.exists():
+            self._answer(200, metrics.read_bytes())
+        else:
+            self._answer(404)
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -45,8 +52,7 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self._answer(500 if self.is_in == "mute" else 200)
 
-    def _answer(self, status: int) -> None:
-        body = b"{}"
+    def _answer(self, status: int, body: bytes = b"{}") -> None:
         self.send_response(status)
         self.send_header("content-length", str(len(body)))
         self.end_headers()

@@ -20,6 +20,7 @@ from inference.contract.sealing import worker_key
 from inference.contract.snapshot import ModelRecord
 from inference.decisions.lifecycle import Presence
 from inference.pools.groups import members_of, presence_of
+from inference.pools.supervisor import read_vitals
 from tests.inference.pools.engines import DATA_KEY, POOL, records_of
 from tests.inference.pools.processes import WORKER, PoolsProcesses
 from tests.inference.stores import OwnStore, until
@@ -28,6 +29,8 @@ pytestmark = pytest.mark.engine
 
 START_S = 400.0
 TOKENS = 200
+ENGINE_BYTES = 1 << 30
+"""Server and engine together hold at least this."""
 REAL = replace(
     POOL,
     engine_arguments={
@@ -111,6 +114,7 @@ async def test_a_real_engine_serves_and_is_adopted_and_drained(pools: PoolsProce
     assert len(members) > 1
     assert listening_addresses(members) == {"0100007F"}
     assert worker_key(DATA_KEY, WORKER) not in command_lines(members)
+    await check_gauges(pools, entry)
 
     pools.end(signal.SIGKILL)
     pools.start()
@@ -120,6 +124,32 @@ async def test_a_real_engine_serves_and_is_adopted_and_drained(pools: PoolsProce
     assert (adopted.state, adopted.restarts) == (WorkerState.READY, 0)
     assert pools.record == first
     await check_drain(pools, adopted)
+
+
+async def check_gauges(pools: PoolsProcesses, entry: WorkerEntry) -> None:
+    """While a stream runs, the supervisor's vitals say how busy the engine is."""
+    body = chat(max_tokens=1_500, stream=True, ignore_eos=True)
+    async with (
+        client_of(entry) as client,
+        client.stream("POST", "/chat/completions", json=body) as answer,
+    ):
+        assert answer.status_code == 200
+        await until(lambda: shows_work(pools), "a busy engine in the vitals", within_s=60)
+
+
+async def shows_work(pools: PoolsProcesses) -> bool:
+    gauges = [one for vitals in await read_vitals(pools.admin) for one in vitals.workers]
+    return any(
+        one.running is not None
+        and one.running >= 1
+        and one.waiting is not None
+        and one.kv_used is not None
+        and one.utilisation is not None
+        and one.utilisation > 0
+        and one.memory_bytes is not None
+        and one.memory_bytes > ENGINE_BYTES
+        for one in gauges
+    )
 
 
 async def test_a_real_embedding_engine_proves_itself_with_an_embedding(

@@ -17,7 +17,7 @@ from inference.decisions.lifecycle import Presence
 from inference.pools.groups import members_of, presence_of
 from inference.pools.supervisor import read_vitals
 from tests.inference.pools.engines import POOL, STANDIN, records_of
-from tests.inference.pools.processes import PoolsProcesses
+from tests.inference.pools.processes import WORKER, PoolsProcesses
 from tests.inference.stores import OwnStore, until
 
 pytestmark = pytest.mark.fault
@@ -123,6 +123,30 @@ async def test_the_supervisor_tells_in_its_vitals_what_it_runs_on(pools: PoolsPr
     vitals = decode_vitals(await pools.admin.get(key))
     assert (vitals.role, vitals.applied.version) == (ProcessRole.POOLS, 1)
     assert vitals.directory_generation is not None
+
+
+async def test_the_leader_tells_how_busy_its_worker_is_and_ships_its_log(
+    pools: PoolsProcesses, tmp_path: Path
+) -> None:
+    (tmp_path / "mood.metrics").write_text("vllm:num_requests_running 4\n")
+    await pools.admin.set(wire.worker_log_wish(WORKER), "1", ex=wire.WORKER_LOG_LIFE_S)
+    await until(lambda: has_log(pools.admin), "its log, which somebody wishes for")
+    await until(lambda: is_busy(pools.admin), "gauges")
+
+
+async def has_log(client: Redis) -> bool:
+    text = await client.hget(wire.worker_log_key(WORKER), wire.WORKER_LOG_TEXT)  # type: ignore[misc]
+    return text is not None and b"a stand-in starts" in text
+
+
+async def is_busy(client: Redis) -> bool:
+    gauges = [one for vitals in await read_vitals(client) for one in vitals.workers]
+    return any(
+        (one.worker_id, one.running, one.waiting) == (WORKER, 4, None)
+        and one.utilisation is not None
+        and one.memory_bytes is not None
+        for one in gauges
+    )
 
 
 async def test_a_changed_pool_restarts_its_worker(pools: PoolsProcesses) -> None:

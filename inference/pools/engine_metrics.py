@@ -1,0 +1,65 @@
+"""What a vLLM server says of its load: three gauges out of the long text of its /metrics."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_RUNNING = ("vllm:num_requests_running",)
+_WAITING = ("vllm:num_requests_waiting",)
+_KV_USED = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc")
+"""Names by version, the newest first. The second of the cache's is what older engines call it."""
+
+_SAMPLE = re.compile(
+    rb"^(%s)(?=[ {])(?:.*\})?[ \t]+(\S+)"
+    % b"|".join(re.escape(name.encode()) for name in (*_RUNNING, *_WAITING, *_KV_USED)),
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineLoad:
+    """Requests running and waiting, and the share of the KV cache in use (0 to 1).
+
+    None is what the server doesn't say. A server with several engines counts as one: requests are
+    summed, the shares of caches averaged.
+    """
+
+    running: int | None = None
+    waiting: int | None = None
+    kv_used: float | None = None
+
+
+NO_LOAD = EngineLoad()
+
+
+def load_in(metrics: bytes) -> EngineLoad:
+    """Read a Prometheus text of any size; what is not one, or not vLLM's, says nothing.
+
+    A general parser takes 60 times as long, for series we don't want.
+    """
+    found: dict[str, list[float]] = {}
+    for match in _SAMPLE.finditer(metrics):
+        value = _number(match[2])
+        if value is not None:
+            found.setdefault(match[1].decode(), []).append(value)
+    running, waiting = _first(found, _RUNNING), _first(found, _WAITING)
+    kv_used = _first(found, _KV_USED)
+    return EngineLoad(
+        running=None if running is None else round(sum(running)),
+        waiting=None if waiting is None else round(sum(waiting)),
+        kv_used=None if kv_used is None else sum(kv_used) / len(kv_used),
+    )
+
+
+def _first(found: Mapping[str, list[float]], names: tuple[str, ...]) -> list[float] | None:
+    return next((found[name] for name in names if name in found), None)
+
+
+def _number(text: bytes) -> float | None:
+    """A finite number that isn't negative; engines that know none say NaN."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value >= 0 else None
