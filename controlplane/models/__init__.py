@@ -6,7 +6,9 @@ composite foreign keys in the migration if it refers to other rows of its organi
 """
 
 from controlplane.models.audit import AuditEntry
+from controlplane.models.idempotency import KeptAnswer
 from controlplane.models.keys import Key, KeyDigest, KeyRoute
+from controlplane.models.live import LiveCoverage, LiveTraffic, LiveWorker
 from controlplane.models.models import CatalogueModel
 from controlplane.models.organisations import Organisation
 from controlplane.models.pools import Pool
@@ -28,9 +30,13 @@ __all__ = [
     "ConfigSection",
     "Installation",
     "JournalMark",
+    "KeptAnswer",
     "Key",
     "KeyDigest",
     "KeyRoute",
+    "LiveCoverage",
+    "LiveTraffic",
+    "LiveWorker",
     "Organisation",
     "PoisonRecord",
     "Pool",

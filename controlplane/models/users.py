@@ -19,6 +19,7 @@ from django.db.models.functions import Lower
 from django.utils import timezone
 
 from controlplane.models.organisations import Organisation
+from controlplane.models.projects import Project
 from controlplane.models.rows import (
     LABEL_LENGTH,
     VersionedRow,
@@ -29,10 +30,14 @@ from controlplane.models.rows import (
     service_account_id,
     token_id,
 )
+from controlplane.models.teams import Team
 
 
 class Role(StrEnum):
-    """What a subject may do in its organisation: all read, operators write, finance prices."""
+    """What a subject may do where it holds the role: all read, operators write, finance prices.
+
+    An administrator may do what all others may, and decides about people, programs and roles.
+    """
 
     VIEWER = "viewer"
     OPERATOR = "operator"
@@ -43,8 +48,13 @@ class Role(StrEnum):
 ROLES = [(role.value, role.value) for role in Role]
 
 
-class User(AbstractUser):
-    """A person. `is_superuser` is the platform's administrator, of every organisation."""
+class User(VersionedRow, AbstractUser):
+    """A person. `is_superuser` is the platform's administrator, of every organisation.
+
+    A password that somebody else knows, for he made it, `must_change_password` at the next sign-in.
+    """
+
+    must_change_password = BooleanField(default=False, editable=False)
 
     class Meta(AbstractUser.Meta):
         constraints = [
@@ -82,10 +92,18 @@ class ServiceAccount(VersionedRow):
 
 
 class RoleBinding(Model):
-    """One role of one subject, a user or a service account, in one organisation."""
+    """One role of one subject, a user or a service account, in one place.
+
+    The place is the organisation, or one team or one project of it. A binding is made and removed,
+    never changed; it goes with its team or project, so that it can't come to mean more than it did.
+    """
+
+    version = 1
 
     id = id_field(binding_id)
     organisation = ForeignKey(Organisation, CASCADE, related_name="role_bindings")
+    team = ForeignKey(Team, CASCADE, null=True, blank=True, related_name="role_bindings")
+    project = ForeignKey(Project, CASCADE, null=True, blank=True, related_name="role_bindings")
     user = ForeignKey(User, CASCADE, null=True, blank=True, related_name="role_bindings")
     service_account = ForeignKey(
         ServiceAccount, CASCADE, null=True, blank=True, related_name="role_bindings"
@@ -103,20 +121,22 @@ class RoleBinding(Model):
             CheckConstraint(
                 condition=Q(role__in=[role.value for role in Role]), name="role_binding_role"
             ),
-            UniqueConstraint(
-                fields=["organisation", "user", "role"],
-                condition=Q(user__isnull=False),
-                name="role_binding_user_unique",
+            CheckConstraint(
+                condition=Q(team__isnull=True) | Q(project__isnull=True),
+                name="role_binding_one_place",
+                violation_error_message="A role is held in a team or in a project, not in both.",
             ),
             UniqueConstraint(
-                fields=["organisation", "service_account", "role"],
-                condition=Q(service_account__isnull=False),
-                name="role_binding_service_account_unique",
+                fields=["organisation", "team", "project", "user", "service_account", "role"],
+                nulls_distinct=False,
+                name="role_binding_unique",
+                violation_error_message="The subject has this role there already.",
             ),
         ]
 
     def __str__(self) -> str:
-        return f"{self.role} in {self.organisation_id}"
+        place = self.project_id or self.team_id or self.organisation_id
+        return f"{self.role} in {place}"
 
 
 class ApiToken(Model):
@@ -132,3 +152,8 @@ class ApiToken(Model):
 
     def __str__(self) -> str:
         return self.id
+
+    @property
+    def version(self) -> int:
+        """A token changes once: when it is revoked."""
+        return 1 if self.revoked_at is None else 2

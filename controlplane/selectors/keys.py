@@ -10,8 +10,7 @@ def list_keys(access: Access) -> QuerySet[Key]:
     """Keys with project, team, routes and the last characters of their secrets."""
     digests = KeyDigest.objects.defer("digest").order_by("-id")
     routes = Route.objects.only("name").order_by("name")
-    return access.visible(
-        Key.objects.select_related("project__team").prefetch_related(
-            Prefetch("routes", routes), Prefetch("digests", digests)
-        )
+    keys = Key.objects.select_related("project__team").prefetch_related(
+        Prefetch("routes", routes), Prefetch("digests", digests)
     )
+    return access.visible_in_scope(keys, team_field="project__team_id", project_field="project_id")

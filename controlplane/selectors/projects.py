@@ -8,4 +8,5 @@ from controlplane.selectors.access import Access
 
 def list_projects(access: Access) -> QuerySet[Project]:
     """Projects with their team."""
-    return access.visible(Project.objects.select_related("team"))
+    projects = Project.objects.select_related("team")
+    return access.visible_in_scope(projects, team_field="team_id", project_field="id")

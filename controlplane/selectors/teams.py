@@ -7,5 +7,5 @@ from controlplane.selectors.access import Access
 
 
 def list_teams(access: Access) -> QuerySet[Team]:
-    """Teams the caller may see."""
-    return access.visible(Team.objects.all())
+    """Teams the caller holds a role in, or all of his organisations."""
+    return access.visible_in_scope(Team.objects.all(), team_field="id")

@@ -9,6 +9,7 @@ from controlplane.errors import Conflict, InUse
 from controlplane.models import Organisation, Project, Team
 from controlplane.services import edits, rows
 from controlplane.services.actors import Actor
+from controlplane.services.bindings import revoke_roles_in
 from controlplane.services.snapshots import configuration_edit
 
 _EDITABLE = frozenset(("name", "team"))
@@ -54,4 +55,5 @@ def delete_project(actor: Actor, *, project_id: str, expected_version: int | Non
         before = {**edits.values_of(project), "revoked_keys": revoked}
         edits.note(actor, "delete", "projects", project, before=before)
         project.keys.all().delete()
+        revoke_roles_in(actor, project)
         rows.remove(project)

@@ -9,6 +9,7 @@ from controlplane.errors import InUse
 from controlplane.models import Organisation, Team
 from controlplane.services import edits, rows
 from controlplane.services.actors import Actor
+from controlplane.services.bindings import revoke_roles_in
 
 _EDITABLE = frozenset(("name",))
 
@@ -42,4 +43,5 @@ def delete_team(actor: Actor, *, team_id: str, expected_version: int | None = No
         if projects:
             raise InUse.by(f"Team {team.name}", "projects", projects)
         edits.note(actor, "delete", "teams", team, before=edits.values_of(team))
+        revoke_roles_in(actor, team)
         rows.remove(team)

@@ -11,6 +11,7 @@ from controlplane.models import ApiToken, AuditEntry, Organisation, Role, Servic
 from controlplane.selectors.access import get_access_of_service_account, get_access_of_user
 from controlplane.selectors.tokens import get_service_account_of_token
 from controlplane.services.actors import Actor
+from controlplane.services.bindings import grant_role
 from controlplane.services.organisations import create_organisation
 from controlplane.services.users import create_service_account
 
@@ -75,6 +76,8 @@ def test_a_person_is_made_with_a_role_and_a_password_shown_once(home: Organisati
         ("create_user --organisation Home --role viewer a/b", "username: "),
         ("create_user --organisation Home --role emperor ann", "invalid choice"),
         ("revoke_token tok_unknown", "no such object"),
+        ("revoke_role bind_unknown", "no such object"),
+        ("disable_service_account --organisation Home --account ci", "no service account 'ci'"),
     ],
 )
 def test_a_refusal_says_why_and_leaves_nothing(line: str, words: str, home: Organisation) -> None:
@@ -82,3 +85,15 @@ def test_a_refusal_says_why_and_leaves_nothing(line: str, words: str, home: Orga
         said(*line.split())
     assert not User.objects.exists()
     assert not ServiceAccount.objects.exists()
+
+
+def test_a_role_and_a_program_are_ended_by_command(home: Organisation, actor: Actor) -> None:
+    account = create_service_account(actor, organisation=home, name="ci")
+    binding = grant_role(actor, subject=account, organisation=home, role=Role.ADMIN)
+    assert said("disable_service_account", "--organisation", "Home", "--account", "ci") == (
+        "ci is switched off"
+    )
+    account.refresh_from_db()
+    assert not account.is_enabled
+    assert said("revoke_role", binding.pk) == f"{binding.pk} revoked"
+    assert not home.role_bindings.exists()

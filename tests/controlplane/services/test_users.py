@@ -12,13 +12,12 @@ from controlplane.models import ApiToken, AuditEntry, Role, RoleBinding
 from controlplane.selectors.access import get_access_of_service_account, get_access_of_user
 from controlplane.selectors.tokens import get_service_account_of_token
 from controlplane.services.actors import Actor
+from controlplane.services.bindings import grant_role, revoke_role
 from controlplane.services.organisations import create_organisation
 from controlplane.services.users import (
     create_service_account,
     create_user,
-    grant_role,
     issue_token,
-    revoke_role,
     revoke_token,
 )
 from inference.contract.sealing import token_digest

@@ -1,0 +1,120 @@
+"""How a pool is, told from what its supervisor says of its workers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from inference.contract.fleet import WorkerEntry
+from inference.contract.kinds import PoolPower, Provisioner, WorkerState
+
+
+class ConditionKind(StrEnum):
+    """The word of a pool's state."""
+
+    READY = "ready"
+    DEGRADED = "degraded"
+    STARTING = "starting"
+    DOWN = "down"
+    STOPPED = "stopped"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A pool's state; `ready` is None when nobody can tell now, never 0 for that."""
+
+    kind: ConditionKind
+    wanted: int
+    ready: int | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a pool should have: its own workers, or those at its addresses."""
+
+    name: str
+    provisioner: str
+    power: str
+    replicas: int
+    addresses: int
+
+    @property
+    def workers(self) -> int:
+        if self.power == PoolPower.STOPPED:
+            return 0
+        return self.addresses if self.is_static else self.replicas
+
+    @property
+    def is_static(self) -> bool:
+        return self.provisioner == Provisioner.STATIC
+
+
+def condition_of(
+    wanted: Wanted, workers: Sequence[WorkerEntry] | None, *, has_leader: bool
+) -> Condition:
+    """Judge a pool by its entries of the directory; `workers` is None if it can't be read."""
+    count = wanted.workers
+    if workers is None:
+        return Condition(ConditionKind.UNKNOWN, count, None, "the state store is not answering")
+    if wanted.power == PoolPower.STOPPED:
+        leaving = len(workers) if not wanted.is_static else 0
+        reason = f"{leaving} still ending requests" if leaving else ""
+        return Condition(ConditionKind.STOPPED, 0, 0, reason)
+    if count == 0:
+        reason = "no addresses" if wanted.is_static else "no replicas are wanted"
+        return Condition(ConditionKind.STOPPED, 0, 0, reason)
+    if wanted.is_static:
+        return _static(wanted, workers, has_leader=has_leader)
+    return _started(wanted, workers, has_leader=has_leader)
+
+
+def _static(wanted: Wanted, workers: Sequence[WorkerEntry], *, has_leader: bool) -> Condition:
+    """An address is taken to be ready until its health check fails."""
+    failed = [one for one in workers if one.state is not WorkerState.READY]
+    ready = max(0, wanted.workers - len(failed))
+    if failed:
+        kind = ConditionKind.DEGRADED if ready else ConditionKind.DOWN
+        return Condition(kind, wanted.workers, ready, _why(wanted, failed))
+    unchecked = "" if has_leader else "not checked: no supervisor leads"
+    return Condition(ConditionKind.READY, wanted.workers, ready, unchecked)
+
+
+def _started(wanted: Wanted, workers: Sequence[WorkerEntry], *, has_leader: bool) -> Condition:
+    count = wanted.workers
+    ready = sum(one.state is WorkerState.READY for one in workers)
+    others = [one for one in workers if one.state is not WorkerState.READY]
+    if ready >= count:
+        return Condition(ConditionKind.READY, count, ready, "")
+    reason = _why(wanted, others) or _why_missing(count - len(workers), has_leader=has_leader)
+    if ready:
+        return Condition(ConditionKind.DEGRADED, count, ready, reason)
+    is_starting = any(one.state is WorkerState.STARTING for one in others)
+    kind = ConditionKind.STARTING if is_starting or not others else ConditionKind.DOWN
+    if not has_leader:
+        kind = ConditionKind.DOWN
+    return Condition(kind, count, 0, reason)
+
+
+def _why_missing(missing: int, *, has_leader: bool) -> str:
+    if not has_leader:
+        return "no supervisor leads, so nothing starts"
+    return f"{missing} not started yet" if missing > 0 else ""
+
+
+_GRAVEST = (
+    WorkerState.FAILED,
+    WorkerState.BACKING_OFF,
+    WorkerState.STARTING,
+    WorkerState.DRAINING,
+)
+
+
+def _why(wanted: Wanted, others: Sequence[WorkerEntry]) -> str:
+    """The worst of the workers that aren't ready, with what its supervisor said of it."""
+    if not others:
+        return ""
+    worst = min(others, key=lambda one: (_GRAVEST.index(one.state), one.id))
+    name = f"{wanted.name}/{worst.id.rpartition('-')[2]}"
+    words = f"{name} {worst.state.replace('_', ' ')}"
+    return f"{words}: {worst.detail}" if worst.detail else words

@@ -1,0 +1,135 @@
+"""Which gateways there are, which live, and which run the current version.
+
+A gateway is a parent with its children. It lives if every child that was seen lately has a record,
+and it has applied a version if every child has. One that signed off at a clean stop isn't counted;
+one that fell silent is, for as long as it counts as seen.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from inference.contract.kinds import ProcessRole
+from inference.contract.vitals import Vitals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayFacts:
+    """One gateway. `lineage` and `version` are the oldest that any of its live children runs on.
+
+    `as_of` is when any of them last wrote. A refusal is the newest version that a child refused.
+    """
+
+    name: str
+    children_live: int
+    children_seen: int
+    lineage: str | None
+    version: int | None
+    refused_version: int | None
+    refused_why: str | None
+    is_applied: bool
+    as_of: datetime
+
+    @property
+    def is_live(self) -> bool:
+        return self.children_live == self.children_seen
+
+    @property
+    def refused_at(self) -> str | None:
+        """Where the refused version is at fault; what is wrong there may name others' rows."""
+        return None if self.refused_why is None else self.refused_why.partition(": ")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Propagation:
+    """The version the store holds, None if it holds none, and how far it came."""
+
+    lineage: str | None
+    version: int | None
+    gateways: Sequence[GatewayFacts]
+
+    @property
+    def seen(self) -> int:
+        """N: the gateways there are, living or missed."""
+        return len(self.gateways)
+
+    @property
+    def live(self) -> int:
+        return sum(one.is_live for one in self.gateways)
+
+    @property
+    def applied(self) -> int:
+        """n: the gateways that live and run on the version the store holds, or a newer one."""
+        return sum(one.is_applied for one in self.gateways)
+
+    @property
+    def missing(self) -> Sequence[str]:
+        return tuple(one.name for one in self.gateways if not one.is_live)
+
+    def applied_at(self, version: int) -> int:
+        """How many live gateways run on this version of the store's lineage, or a newer one."""
+        return sum(
+            one.is_live
+            and one.lineage == self.lineage
+            and one.version is not None
+            and one.version >= version
+            for one in self.gateways
+        )
+
+
+def propagation_of(
+    current: tuple[str, int] | None, seen: Mapping[str, float], vitals: Iterable[Vitals]
+) -> Propagation:
+    """Judge the fleet by when each process last wrote, and by the records that still live."""
+    records = {one.process: one for one in vitals if one.role is ProcessRole.GATEWAY}
+    written = {name: at for name, at in seen.items() if _gateway_of(name) is not None}
+    written |= {name: one.written_at for name, one in records.items()}
+    children: dict[str, list[str]] = defaultdict(list)
+    for process in sorted(written):
+        owner = records[process].gateway if process in records else _gateway_of(process)
+        children[owner or process].append(process)
+    lineage, version = current or (None, None)
+    return Propagation(
+        lineage,
+        version,
+        tuple(
+            _gateway(name, processes, current, written, records)
+            for name, processes in sorted(children.items())
+        ),
+    )
+
+
+def _gateway_of(process: str) -> str | None:
+    """The gateway in the name `<gateway>/<slot>`; None for other processes."""
+    gateway, _, slot = process.rpartition("/")
+    return gateway if gateway and slot.isdecimal() else None
+
+
+def _gateway(
+    name: str,
+    processes: Sequence[str],
+    current: tuple[str, int] | None,
+    written: Mapping[str, float],
+    records: Mapping[str, Vitals],
+) -> GatewayFacts:
+    live = [records[process] for process in processes if process in records]
+    versions = [(one.applied.lineage or "", one.applied.version or 0) for one in live]
+    lineage, version = min(versions, default=("", 0))
+    refused = max(
+        (one.applied for one in live if one.applied.refused_why is not None),
+        key=lambda applied: applied.refused_version or 0,
+        default=None,
+    )
+    is_live = len(live) == len(processes)
+    return GatewayFacts(
+        name=name,
+        children_live=len(live),
+        children_seen=len(processes),
+        lineage=lineage or None,
+        version=version or None,
+        refused_version=refused.refused_version if refused else None,
+        refused_why=refused.refused_why if refused else None,
+        is_applied=is_live and current is not None and (lineage, version) >= current,
+        as_of=datetime.fromtimestamp(max(written[process] for process in processes), UTC),
+    )
