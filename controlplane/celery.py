@@ -14,6 +14,7 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 app.conf.imports = (
     "controlplane.tasks.configuration",
     "controlplane.tasks.heartbeat",
+    "controlplane.tasks.idempotency",
     "controlplane.tasks.usage",
 )
 app.conf.beat_schedule = {
@@ -25,6 +26,11 @@ app.conf.beat_schedule = {
     },
     "forget-old-marks": {
         "task": "usage.forget_old_marks",
+        "schedule": 3_600.0,
+        "options": {"expires": 3_600},
+    },
+    "forget-old-answers": {
+        "task": "idempotency.forget_old_answers",
         "schedule": 3_600.0,
         "options": {"expires": 3_600},
     },

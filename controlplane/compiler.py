@@ -1,12 +1,13 @@
-"""Rows to snapshot: the single place where the two vocabularies meet.
+"""Rows to snapshot, and back for a roll-back: the single place where the two vocabularies meet.
 
 Nothing is decided here and no clock is read: equal rows give equal bytes.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 from controlplane.models import (
@@ -157,6 +158,38 @@ def _routes() -> Iterable[RouteRecord]:
             idle_timeout_ms=row.idle_timeout_ms,
             total_timeout_ms=row.total_timeout_ms,
         )
+
+
+_NOT_COLUMNS = frozenset(("id", "organisation_id", "credential", "targets"))
+
+
+def values_of_record(record: ModelRecord | PoolRecord | RouteRecord) -> dict[str, Any]:
+    """The columns of the row a record was compiled from, but for its id and organisation.
+
+    Parents are told as `<name>_id`. A pool's credential is left out: a secret isn't brought back.
+    A route's targets are `target_values`.
+    """
+    return {
+        field.name: _plain(getattr(record, field.name))
+        for field in fields(record)
+        if field.name not in _NOT_COLUMNS
+    }
+
+
+def target_values(record: RouteRecord) -> dict[str, dict[str, Any]]:
+    """The columns of a route's targets by their ids, in order."""
+    return {
+        target.id: {"pool_id": target.pool_id, "weight": target.weight, "position": position}
+        for position, target in enumerate(record.targets)
+    }
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, StrEnum):
+        return value.value
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
 _KEY_COLUMNS = (

@@ -15,7 +15,7 @@ from django.views import defaults
 from redis.exceptions import ConnectionError as StoreConnectionError
 from redis.exceptions import TimeoutError as StoreTimeoutError
 
-from controlplane.errors import ControlPlaneError, Fields
+from controlplane.errors import ControlPlaneError, Fields, VersionMismatch
 
 RETRY_AFTER_S = 5
 
@@ -46,7 +46,10 @@ def error_body(code: str, detail: str, fields: Fields | None = None) -> dict[str
 
 def body_and_status(error: ControlPlaneError) -> tuple[dict[str, object], int]:
     """How one of our own errors is answered."""
-    return error_body(error.code, error.detail, error.fields), error.http_status
+    body = error_body(error.code, error.detail, error.fields)
+    if isinstance(error, VersionMismatch):
+        body["current_version"] = error.current
+    return body, error.http_status
 
 
 def response_to_outage(

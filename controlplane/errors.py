@@ -100,6 +100,16 @@ def _few(names: Sequence[str], most: int = 10) -> str:
     return ", ".join(names[:most]) + more
 
 
+class KeyReused(ControlPlaneError):
+    """The Idempotency-Key came with another request before."""
+
+    code = "idempotency_key_reused"
+    http_status = 422
+
+    def __init__(self) -> None:
+        super().__init__("This Idempotency-Key came with another request before.")
+
+
 class Revoked(Conflict):
     """The key or token was revoked, and that is final."""
 

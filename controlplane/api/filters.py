@@ -3,12 +3,17 @@
 from collections.abc import Collection
 from typing import Any
 
-from django.db.models import ForeignKey, OneToOneField, QuerySet
-from django_filters import CharFilter
-from django_filters.rest_framework import DjangoFilterBackend, FilterSet
+from django.db.models import QuerySet
+from django_filters.rest_framework import DjangoFilterBackend
 from rest_framework.exceptions import ValidationError
+from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 from rest_framework.views import APIView
+
+from controlplane.api.pagination import ORDERING
+
+DRY_RUN = "dry_run"
+"""Of every write, which finds its row as a list would."""
 
 _OF_PAGES = frozenset(("cursor", "page_size"))
 
@@ -20,28 +25,17 @@ def refuse_unknown(request: Request, known: Collection[str]) -> None:
         raise ValidationError({name: ["There is no such parameter."] for name in unknown})
 
 
-class RowFilters(FilterSet):
-    """Filters made of a view's `filterset_fields`; references are compared as ids.
-
-    A reference looked up instead would tell whether another tenant's row exists.
-    """
-
-    class Meta:
-        filter_overrides = {
-            ForeignKey: {"filter_class": CharFilter},
-            OneToOneField: {"filter_class": CharFilter},
-        }
-
-
 class StrictFilterBackend(DjangoFilterBackend):
     """Refuses unknown parameters, then filters. A view may name `query_parameters` of its own."""
-
-    filterset_base = RowFilters
 
     def filter_queryset(
         self, request: Request, queryset: QuerySet[Any], view: APIView
     ) -> QuerySet[Any]:
         filters = self.get_filterset_class(view, queryset)
         own = getattr(view, "query_parameters", frozenset())
+        if getattr(view, "orderings", ()):
+            own = own | {ORDERING}
+        if request.method not in SAFE_METHODS:
+            own = own | {DRY_RUN}
         refuse_unknown(request, _OF_PAGES | own | set(filters.base_filters if filters else ()))
         return super().filter_queryset(request, queryset, view)

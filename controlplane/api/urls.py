@@ -4,8 +4,12 @@ from django.urls import include, path
 from rest_framework.routers import SimpleRouter
 
 from controlplane.api.views.audit import AuditView
+from controlplane.api.views.bindings import BindingView
 from controlplane.api.views.docs import DocsView, SchemaView
+from controlplane.api.views.gateways import GatewayView
 from controlplane.api.views.keys import KeyView
+from controlplane.api.views.live import LiveView
+from controlplane.api.views.me import MeView
 from controlplane.api.views.models import ModelView
 from controlplane.api.views.organisations import OrganisationView
 from controlplane.api.views.pools import PoolView
@@ -13,9 +17,13 @@ from controlplane.api.views.prices import PriceView
 from controlplane.api.views.projects import ProjectView
 from controlplane.api.views.requests import RequestView
 from controlplane.api.views.routes import RouteView
+from controlplane.api.views.service_accounts import ServiceAccountView
 from controlplane.api.views.snapshots import SnapshotView
+from controlplane.api.views.system import SystemView
 from controlplane.api.views.teams import TeamView
+from controlplane.api.views.tokens import TokenView
 from controlplane.api.views.usage import UsageView
+from controlplane.api.views.users import UserView
 
 router = SimpleRouter()
 router.register("organisations", OrganisationView, basename="api-organisation")
@@ -29,7 +37,15 @@ router.register("keys", KeyView, basename="api-key")
 router.register("snapshots", SnapshotView, basename="api-snapshot")
 router.register("audit", AuditView, basename="api-audit")
 router.register("requests", RequestView, basename="api-request")
+router.register("users", UserView, basename="api-user")
+router.register("bindings", BindingView, basename="api-binding")
+router.register("service-accounts", ServiceAccountView, basename="api-service-account")
+router.register("tokens", TokenView, basename="api-token")
+router.register("me", MeView, basename="api-me")
 router.register("usage", UsageView, basename="api-usage")
+router.register("live", LiveView, basename="api-live")
+router.register("gateways", GatewayView, basename="api-gateway")
+router.register("system", SystemView, basename="api-system")
 
 urlpatterns = [
     path("v1/", include(router.urls)),

@@ -7,5 +7,5 @@ from controlplane.selectors.access import Access
 
 
 def list_audit(access: Access) -> QuerySet[AuditEntry]:
-    """Changes in the caller's organisations; platform administrators see all."""
-    return access.visible(AuditEntry.objects.all())
+    """Changes in organisations the caller reads all of; platform administrators see all."""
+    return access.visible_organisation_wide(AuditEntry.objects.all())

@@ -34,6 +34,7 @@ _SPAN_LABELS = {
     "7d": "Last 7 days",
     "30d": "Last 30 days",
 }
+EVER = "ever"
 _NANO = 10**9
 _MOST_DOLLARS = 9 * 10**9
 _TIME_BOUNDS = [
@@ -57,10 +58,10 @@ class RequestFilters(FilterSet):
 
     last = ChoiceFilter(
         label="Time",
-        choices=[(span, _SPAN_LABELS[span]) for span in SPANS],
-        empty_label="Any time",
+        choices=[*((span, _SPAN_LABELS[span]) for span in SPANS), (EVER, "Any time")],
+        empty_label=None,
         method="filter_last",
-        help_text="Ended within this long before now.",
+        help_text="Ended within this long before now; `ever` is the same as none.",
     )
     outcome = ChoiceFilter(
         label="Outcome",
@@ -118,6 +119,8 @@ class RequestFilters(FilterSet):
         return {_PARAMETERS.get(name, name): one for name, one in found.items()}
 
     def filter_last(self, requests: QuerySet[Request], name: str, value: str) -> QuerySet[Request]:
+        if value == EVER:
+            return requests
         return within(requests, since=timezone.now() - SPANS[value])
 
     def filter_route(self, requests: QuerySet[Request], name: str, value: str) -> QuerySet[Request]:

@@ -1,4 +1,7 @@
-"""Reads of the ledger: one organisation's requests, newest first."""
+"""Reads of the ledger: one organisation's requests, newest first.
+
+A role in a team reaches the requests of the projects that are the team's now.
+"""
 
 import base64
 import binascii
@@ -47,7 +50,8 @@ def list_charges(access: Access, request: Request) -> QuerySet[Charge]:
 
 
 def _requests_of(access: Access, organisation_id: str) -> QuerySet[Request]:
-    return access.visible(Request.objects.filter(organisation_id=organisation_id))
+    requests = Request.objects.filter(organisation_id=organisation_id)
+    return access.visible_in_scope(requests, project_field="project_id")
 
 
 def within(

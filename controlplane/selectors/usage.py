@@ -1,17 +1,32 @@
-"""Reads of usage: roll-ups for callers, and what the recorder needs to know."""
+"""Reads of usage: roll-ups for callers, and what the recorder needs to know.
+
+Sums come from roll-ups alone, so that no page can hurt the ledger however large it is.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from enum import StrEnum
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from django.db.models import Case, F, Model, QuerySet, Sum, TextField, Value, When
-from django.db.models.functions import Trunc
+from django.db.models import (
+    Case,
+    DateTimeField,
+    F,
+    Func,
+    Model,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Sum,
+    TextField,
+    Value,
+    When,
+)
+from django.db.models.functions import Cast, Coalesce, Substr, Trunc
 
-from controlplane.decisions.rollups import DIMENSIONS
-from controlplane.errors import Invalid
 from controlplane.models import (
     CatalogueModel,
     JournalMark,
@@ -24,6 +39,17 @@ from controlplane.models import (
     UsageMinute,
 )
 from controlplane.selectors.access import Access
+from controlplane.selectors.usage_queries import (
+    DAILY_GROUPS,
+    Bucket,
+    Measure,
+    UsageQuery,
+    check,
+    hour_of,
+    is_whole_days,
+    whole_days,
+    zone_of,
+)
 
 SUMS = (
     "requests",
@@ -36,36 +62,20 @@ SUMS = (
     "unknown_usage",
     "unknown_cost",
 )
+NO_SUMS: Mapping[str, int] = dict.fromkeys(SUMS, 0)
 
-
-class Bucket(StrEnum):
-    """How long the stretches are that usage is summed over."""
-
-    MINUTE = "minute"
-    HOUR = "hour"
-    DAY = "day"
-
-
-# Enough for any chart, little enough for any database.
-LONGEST: Mapping[Bucket, timedelta] = {
-    Bucket.MINUTE: timedelta(days=1),
-    Bucket.HOUR: timedelta(days=32),
-    Bucket.DAY: timedelta(days=400),
+_RANKS: Mapping[Measure, Any] = {
+    Measure.REQUESTS: Sum("requests"),
+    Measure.TOKENS: Sum("prompt_tokens") + Sum("completion_tokens"),
+    Measure.COST: Sum("cost_nanousd"),
 }
-GROUPS = DIMENSIONS
-# Too many for minutes: these are counted by whole UTC days alone.
-DAILY_GROUPS = frozenset({"team", "key"})
 
 
-@dataclass(frozen=True, slots=True)
-class UsageQuery:
-    """What is asked: a half-open range, its buckets, one grouping or none, how many groups."""
+class Source(StrEnum):
+    """Which roll-up a total was read from."""
 
-    since: datetime
-    until: datetime
-    bucket: Bucket
-    group_by: str | None = None
-    top: int = 20
+    DAYS = "the day roll-up"
+    MINUTES = "the minute roll-up"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,85 +90,195 @@ class UsageRow:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The answer. Buckets and groups without usage are absent; `zone` is that of the buckets."""
+    """The answer. Buckets and groups without usage are absent; `zone` is that of the buckets.
+
+    `since` and `until` are the range that was summed: whole UTC days where only those are counted.
+    `total` was read beside the rows, ungrouped and from `source`, at the same moment.
+    """
 
     zone: ZoneInfo
+    since: datetime
+    until: datetime
     rows: Sequence[UsageRow]
+    total: Mapping[str, int]
+    source: Source
+
+    @property
+    def is_reconciled(self) -> bool:
+        """Whether the rows add up to the total, in every figure."""
+        return self.total == sum_of(self.rows)
+
+
+def sum_of(rows: Collection[UsageRow]) -> Mapping[str, int]:
+    """The sums of some rows."""
+    return {name: sum(row.sums[name] for row in rows) for name in SUMS}
 
 
 def get_usage(access: Access, organisation: Organisation, query: UsageQuery) -> Usage:
     """Sum an organisation's usage. Raises Invalid for a range or grouping that can't be had."""
-    _check(query)
-    if query.group_by in DAILY_GROUPS:
-        zone = ZoneInfo("UTC")
-        found = _summed(_days_of(access, organisation, query), F("day"), "value", query.top)
-    else:
-        zone = ZoneInfo(organisation.time_zone)
-        at = Trunc("minute", query.bucket.value, tzinfo=zone)
-        group = f"{query.group_by}_id" if query.group_by else None
-        found = _summed(_minutes_of(access, organisation, query), at, group, query.top)
-    labels = _labels(access, organisation, query.group_by, {row["group"] for row in found})
-    return Usage(zone, [_row(row, query, zone, labels) for row in found])
-
-
-def _check(query: UsageQuery) -> None:
-    if query.until <= query.since:
-        raise Invalid.field("to", "This must be later than `from`.")
-    longest = LONGEST[query.bucket]
-    if query.until - query.since > longest:
-        raise Invalid.field("from", f"By {query.bucket} at most {longest.days} days can be had.")
-    if query.group_by in DAILY_GROUPS and query.bucket is not Bucket.DAY:
-        raise Invalid.field("bucket", f"Usage by {query.group_by} is counted by day alone.")
-
-
-def _minutes_of(
-    access: Access, organisation: Organisation, query: UsageQuery
-) -> QuerySet[UsageMinute]:
-    rows = access.visible(UsageMinute.objects.filter(organisation_id=organisation.pk))
-    return rows.filter(minute__gte=query.since, minute__lt=query.until)
-
-
-def _days_of(access: Access, organisation: Organisation, query: UsageQuery) -> QuerySet[UsageDay]:
-    """The UTC days that lie in the range, the last one also if it only begins in it."""
+    check(query)
+    zone = zone_of(query.group_by, ZoneInfo(organisation.time_zone))
     since, until = query.since.astimezone(UTC), query.until.astimezone(UTC)
-    rows = access.visible(UsageDay.objects.filter(organisation_id=organisation.pk))
-    return rows.filter(
-        dimension=query.group_by,
-        day__gte=since.date(),
-        day__lte=(until - timedelta(microseconds=1)).date(),
+    if query.group_by in DAILY_GROUPS:
+        since, until = whole_days(since, until)
+    reader = _Reader(access, organisation, since, until)
+    rows, group = reader.rows(query, zone)
+    witness, source = reader.witness(query, is_days=rows.model is UsageDay)
+    found = list(_summed(rows, group, query).union(_total(witness), all=True))
+    total = next(row for row in found if row["is_total"])
+    grouped = [row for row in found if not row["is_total"]]
+    labels = _labels(organisation, query.group_by, {row["group"] for row in grouped})
+    return Usage(
+        zone=zone,
+        since=since,
+        until=until,
+        rows=sorted(
+            (_row(row, query, labels) for row in grouped),
+            key=lambda row: (row.at, row.value is None, row.value or ""),
+        ),
+        total=_sums(total),
+        source=source,
     )
 
 
-def _summed(rows: QuerySet[Any], at: Any, value: str | None, top: int) -> list[dict[str, Any]]:
-    """Sums by bucket and group: the groups with most requests, the others as one."""
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """The roll-ups of one organisation that a caller may see, in one range."""
+
+    access: Access
+    organisation: Organisation
+    since: datetime
+    until: datetime
+
+    def rows(self, query: UsageQuery, zone: ZoneInfo) -> tuple[QuerySet[Any], str | None]:
+        """What to sum, with its `bucket`, and the column to group by."""
+        if self._is_by_days(query, zone):
+            days = self.days(query.group_by or "route").annotate(
+                bucket=Trunc(
+                    Cast("day", DateTimeField()), "day", DateTimeField(), tzinfo=ZoneInfo("UTC")
+                )
+            )
+            return days, "value" if query.group_by else None
+        minutes = self.minutes().annotate(bucket=_bucket_of(query.bucket, self.since, zone))
+        if query.group_by == "team":
+            team = Project.objects.filter(pk=OuterRef("project_id")).values("team_id")
+            minutes = minutes.annotate(team_id=Subquery(team))
+        return minutes, f"{query.group_by}_id" if query.group_by else None
+
+    def witness(self, query: UsageQuery, *, is_days: bool) -> tuple[QuerySet[Any], Source]:
+        """What the total is read from: where possible, not what the rows are read from."""
+        if not is_whole_days(self.since, self.until):
+            return self.minutes(), Source.MINUTES
+        own = is_days and query.group_by == "project"
+        return self.days("team" if own else "project"), Source.DAYS
+
+    def minutes(self) -> QuerySet[UsageMinute]:
+        rows = UsageMinute.objects.filter(organisation_id=self.organisation.pk)
+        mine = self.access.visible_in_scope(rows, project_field="project_id")
+        return mine.filter(minute__gte=self.since, minute__lt=self.until)
+
+    def days(self, dimension: str) -> QuerySet[UsageDay]:
+        mine = _visible_days(self.access, self.organisation, (dimension,))
+        return mine.filter(day__gte=self.since.date(), day__lt=self.until.date())
+
+    def _is_by_days(self, query: UsageQuery, zone: ZoneInfo) -> bool:
+        """Whether the day roll-up will do, which has a row where the other has a thousand.
+
+        It tells routes, pools, models and teams of the whole organisation alone.
+        """
+        if query.group_by == "key":
+            return True
+        if not self.access.reads_organisation(self.organisation.pk):
+            return False
+        is_utc = query.bucket is Bucket.DAY and zone.key == "UTC"
+        return query.group_by == "team" or (is_utc and is_whole_days(self.since, self.until))
+
+
+def _visible_days(
+    access: Access, organisation: Organisation, dimensions: Sequence[str]
+) -> QuerySet[UsageDay]:
+    """What a caller may see of these dimensions of the day roll-up.
+
+    Roles in teams and projects reach their projects and the keys of those.
+    """
+    rows = UsageDay.objects.filter(organisation_id=organisation.pk, dimension__in=dimensions)
+    if access.reads_organisation(organisation.pk):
+        return rows
+    projects = sorted(access.project_ids(organisation.pk))
+    keys = Key.objects.filter(project_id__in=projects).values(
+        public_id=Substr("id", len("key_") + 1)
+    )
+    return rows.filter(
+        Q(dimension="project", value__in=projects) | Q(dimension="key", value__in=keys)
+    )
+
+
+def _bucket_of(bucket: Bucket, since: datetime, zone: ZoneInfo) -> Any:
+    """When a minute's bucket began.
+
+    Hours are counted in real time from an hour of the zone's clock, so that an hour the clock shows
+    twice is two buckets.
+    """
+    if bucket is Bucket.MINUTE:
+        return F("minute")
+    if bucket is Bucket.DAY:
+        return Trunc("minute", "day", tzinfo=zone)
+    first = Value(hour_of(since, zone), output_field=DateTimeField())
+    hour = Value("1 hour", output_field=TextField())
+    return Func(
+        Func(hour, template="%(expressions)s::interval"),
+        F("minute"),
+        first,
+        function="date_bin",
+        output_field=DateTimeField(),
+    )
+
+
+def _summed(rows: QuerySet[Any], column: str | None, query: UsageQuery) -> QuerySet[Any]:
+    """Sums by bucket and group: the largest groups, the others as one."""
     group: Any = Value(None, output_field=TextField())
-    sums = {f"sum_{name}": Sum(name) for name in SUMS}
-    if value is not None:
-        totals = rows.values(value).annotate(total=Sum("requests")).order_by("-total", value)
-        largest = [row[value] for row in totals[:top]]
-        group = Case(When(**{f"{value}__in": largest}, then=F(value)), default=Value(None))
-    grouped = rows.annotate(bucket=at, group=group).values("bucket", "group")
-    return list(grouped.annotate(**sums).order_by("bucket", "group"))
+    if column is not None:
+        ranked = rows.values(column).annotate(rank=_RANKS[query.measure]).order_by("-rank", column)
+        largest = [row[column] for row in ranked[: query.top]]
+        group = Case(When(**{f"{column}__in": largest}, then=F(column)), default=Value(None))
+    named = rows.annotate(group=group, is_total=Value(False))
+    return named.order_by().values("bucket", "group", "is_total").annotate(**_sum_columns())
 
 
-def _row(
-    row: Mapping[str, Any], query: UsageQuery, zone: ZoneInfo, labels: Mapping[str, str]
-) -> UsageRow:
-    at, value = row["bucket"], row["group"]
-    if not isinstance(at, datetime):
-        at = datetime(at.year, at.month, at.day, tzinfo=zone)
+def _total(rows: QuerySet[Any]) -> QuerySet[Any]:
+    nothing = rows.annotate(
+        bucket=Value(None, output_field=DateTimeField()),
+        group=Value(None, output_field=TextField()),
+        is_total=Value(True),
+    )
+    return nothing.order_by().values("bucket", "group", "is_total").annotate(**_sum_columns())
+
+
+def _sum_columns() -> dict[str, Any]:
+    return {f"sum_{name}": Coalesce(Sum(name), 0) for name in SUMS}
+
+
+def _sums(row: Mapping[str, Any]) -> Mapping[str, int]:
+    return {name: int(row[f"sum_{name}"]) for name in SUMS}
+
+
+def _row(row: Mapping[str, Any], query: UsageQuery, labels: Mapping[str, str]) -> UsageRow:
+    value = row["group"]
     others = "Other" if query.group_by else "All"
     label = others if value is None else labels.get(value) or value or "None"
-    return UsageRow(at, value, label, {name: int(row[f"sum_{name}"]) for name in SUMS})
+    return UsageRow(row["bucket"], value, label, _sums(row))
 
 
 def _labels(
-    access: Access, organisation: Organisation, dimension: str | None, values: Collection[Any]
+    organisation: Organisation, dimension: str | None, values: Collection[Any]
 ) -> dict[str, str]:
-    """The names these values had when last seen, also of what was deleted since."""
+    """The names these values had when last seen, also of what was deleted since.
+
+    The values are of rows the caller sees, so their names are the caller's to see too.
+    """
     if dimension is None:
         return {}
-    days = access.visible(UsageDay.objects.filter(organisation_id=organisation.pk))
+    days = UsageDay.objects.filter(organisation_id=organisation.pk)
     known = days.filter(dimension=dimension, value__in=[one for one in values if one])
     latest = known.order_by("value", "-day").distinct("value")
     return dict(latest.values_list("value", "label"))
@@ -168,8 +288,8 @@ def list_labels(
     access: Access, organisation: Organisation, dimensions: Sequence[str], since: datetime
 ) -> dict[str, list[tuple[str, str]]]:
     """What was used since: by dimension, value and name, for suggestions."""
-    days = access.visible(UsageDay.objects.filter(organisation_id=organisation.pk))
-    recent = days.filter(dimension__in=dimensions, day__gte=since.astimezone(UTC).date())
+    days = _visible_days(access, organisation, dimensions)
+    recent = days.filter(day__gte=since.astimezone(UTC).date())
     rows = recent.exclude(value="").order_by("dimension", "value", "-day")
     found: dict[str, list[tuple[str, str]]] = {name: [] for name in dimensions}
     latest = rows.distinct("dimension", "value")
@@ -181,7 +301,10 @@ def list_labels(
 def get_labels_of_day(
     access: Access, organisation: Organisation, day: date, values: Mapping[str, str]
 ) -> dict[str, str]:
-    """The names one value each of some dimensions had on a day, where known."""
+    """The names one value each of some dimensions had on a day, where known.
+
+    Of a row the caller sees: its names are the caller's to see too.
+    """
     days = access.visible(UsageDay.objects.filter(organisation_id=organisation.pk, day=day))
     rows = days.filter(dimension__in=values, value__in=values.values()).exclude(label="")
     return {row.dimension: row.label for row in rows if values[row.dimension] == row.value}

@@ -1,6 +1,8 @@
 """Writing the audit trail: the only place that does, and the only place that has to scrub."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import datetime
 
 from controlplane.models import AuditEntry
@@ -10,6 +12,19 @@ from controlplane.services.actors import Actor
 Values = Mapping[str, object]
 
 REASON_LENGTH = 2_000
+
+_noted: ContextVar[list[AuditEntry] | None] = ContextVar("noted_entries", default=None)
+
+
+@contextmanager
+def entries_noted() -> Iterator[list[AuditEntry]]:
+    """The entries this thread writes meanwhile, in order; they fill the list as they are made."""
+    entries: list[AuditEntry] = []
+    token = _noted.set(entries)
+    try:
+        yield entries
+    finally:
+        _noted.reset(token)
 
 
 def record(
@@ -23,7 +38,7 @@ def record(
     after: Values | None = None,
 ) -> AuditEntry:
     """Write one entry in the caller's transaction, secrets masked in every column."""
-    return AuditEntry.objects.create(
+    entry = AuditEntry.objects.create(
         organisation_id=organisation_id,
         actor_kind=actor.kind.value,
         actor_id=actor.id,
@@ -37,6 +52,10 @@ def record(
         after=scrub(as_json(after)),
         reason=scrub_text(actor.reason[:REASON_LENGTH]),
     )
+    noted = _noted.get()
+    if noted is not None:
+        noted.append(entry)
+    return entry
 
 
 def as_json(values: Values | None) -> dict[str, object] | None:

@@ -65,7 +65,7 @@ def conclude(
     `subject_id` is the id of the row's record in the snapshot, where it isn't the row's own.
     """
     note(actor, action, noun, row, before=before, after=after)
-    snapshots.stage(
+    snapshots.stage_or_postpone(
         actor,
         actor.reason or f"{action} {noun} {row.pk}",
         organisation_id=organisation_of(row),

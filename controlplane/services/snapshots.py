@@ -6,6 +6,8 @@ version has compiled the earlier edit with it.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 
 import structlog
 from django.conf import settings
@@ -26,7 +28,47 @@ from inference.decisions.validation import Problem, problems_in
 CONFIGURATION_LOCK = 0x48574346
 """Key of the advisory lock of configuration edits ("HWCF"), the same for every process."""
 
+_postponed: ContextVar["Postponed | None"] = ContextVar("postponed_edits", default=None)
+
 log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Postponed:
+    """Edits that are staged together: ids of their records in the snapshot, and whose they are."""
+
+    subjects: list[str] = field(default_factory=list)
+    organisations: set[str] = field(default_factory=set)
+
+
+@contextmanager
+def staged_once(actor: Actor, reason: str) -> Iterator[Postponed]:
+    """Edits made inside, of one organisation, become one version; all of them or none.
+
+    What is yielded grows as they are made. Raises ProblemsFound, whose fields name each record by
+    its section.
+    """
+    with configuration_edit():
+        postponed = Postponed()
+        token = _postponed.set(postponed)
+        try:
+            yield postponed
+        finally:
+            _postponed.reset(token)
+        if len(postponed.organisations) > 1:
+            raise Invalid("These edits are of several organisations; make them one by one.")
+        for organisation_id in postponed.organisations:
+            stage(actor, reason, organisation_id=organisation_id)
+
+
+def stage_or_postpone(actor: Actor, reason: str, *, organisation_id: str, subject_id: str) -> None:
+    """Stage an edit, or leave that to the end of the `staged_once` it is made in."""
+    postponed = _postponed.get()
+    if postponed is None:
+        stage(actor, reason, organisation_id=organisation_id, subject_id=subject_id)
+    else:
+        postponed.subjects.append(subject_id)
+        postponed.organisations.add(organisation_id)
 
 
 @contextmanager

@@ -4,9 +4,9 @@ import time
 
 from celery import shared_task
 
+from controlplane.bridge.parts import HEARTBEAT_KEY
 from controlplane.bridge.store import open_store
 
-HEARTBEAT_KEY = "hw:jobs:beat"
 HEARTBEAT_LIFE_S = 24 * 3600
 
 

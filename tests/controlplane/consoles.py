@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -27,6 +28,11 @@ class Console:
     """A running console."""
 
     port: int
+    pid: int
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        os.kill(self.pid, signal.SIGKILL)
 
     def ask(
         self, method: str, path: str, document: object = None, **headers: str
@@ -56,9 +62,9 @@ class Console:
 @contextmanager
 def running_console(log: Path, **settings: str) -> Iterator[Console]:
     """A console on a free port, on this test's database unless it's told another."""
-    console = Console(free_port())
+    port = free_port()
     environment = {**os.environ, "HEADWORKS_DATABASE_URL": database_url_of_test(), **settings}
-    line = ("-m", "uvicorn", "controlplane.asgi:application", "--port", str(console.port))
+    line = ("-m", "uvicorn", "controlplane.asgi:application", "--port", str(port))
     with log.open("wb") as out:
         process = subprocess.Popen(
             [sys.executable, *line, "--no-proxy-headers", "--lifespan", "off"],
@@ -67,6 +73,7 @@ def running_console(log: Path, **settings: str) -> Iterator[Console]:
             stdout=out,
             stderr=subprocess.STDOUT,
         )
+    console = Console(port, process.pid)
     try:
         wait_until(console.answers, START_S, f"the console to answer; see {log.read_text()}")
         yield console

@@ -5,6 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from controlplane.api.serializers.strict import NameOrIdField, OwnedSerializer
+from controlplane.bridge.logs import LogState, WorkerLog
 from controlplane.bridge.vitals import WorkerFacts
 from controlplane.models.kinds import backends, choices_of, powers, provisioners
 from inference.contract.kinds import WorkerState
@@ -82,3 +83,20 @@ class PoolSerializer(ListedPoolSerializer):
         if name == "workers" and self.instance is not None:
             return None
         return super()._problem_with(name, value, fixed)
+
+
+class WorkerLogSerializer(serializers.Serializer[WorkerLog]):
+    """The end of what a worker printed."""
+
+    worker = serializers.CharField(source="worker_id", read_only=True)
+    state = serializers.ChoiceField(
+        choices=choices_of(LogState),
+        read_only=True,
+        help_text="`waiting` until a supervisor ships it, a second or two after the first call; "
+        "ask again within 30 s to keep it coming.",
+    )
+    at = serializers.DateTimeField(read_only=True, allow_null=True)
+    size_bytes = serializers.IntegerField(
+        read_only=True, allow_null=True, help_text="Of the whole file."
+    )
+    text = serializers.CharField(read_only=True, help_text="Its last 64 KB at most.")

@@ -2,12 +2,21 @@
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from django.utils import timezone
 from rest_framework import serializers
 
 from controlplane.api.serializers.strict import NanoUsdField
-from controlplane.selectors.usage import GROUPS, Bucket, UsageQuery
+from controlplane.selectors.usage_queries import (
+    GROUPS,
+    Bucket,
+    Measure,
+    Range,
+    UsageQuery,
+    ends_of,
+    zone_of,
+)
 
 _EARLIEST = datetime(1970, 1, 2, tzinfo=UTC)
 _LATEST = datetime(2500, 1, 1, tzinfo=UTC)
@@ -25,7 +34,12 @@ class UsageQuerySerializer(serializers.Serializer[UsageQuery]):
         min_value=1,
         max_value=_MOST_GROUPS,
         default=20,
-        help_text="Groups with most requests; the others are summed as one with a null value.",
+        help_text="The largest groups; the others are summed as one with a null value.",
+    )
+    measure = serializers.ChoiceField(
+        choices=[one.value for one in Measure],
+        default=Measure.REQUESTS.value,
+        help_text="The figure by which groups are the largest.",
     )
 
     def get_fields(self) -> dict[str, Any]:
@@ -33,6 +47,11 @@ class UsageQuerySerializer(serializers.Serializer[UsageQuery]):
         return {
             "from": serializers.DateTimeField(**time),
             "to": serializers.DateTimeField(**time),
+            "range": serializers.ChoiceField(
+                choices=[one.value for one in Range],
+                required=False,
+                help_text="In place of `from` and `to`; days and months of the `time_zone`.",
+            ),
             **super().get_fields(),
         }
 
@@ -40,25 +59,30 @@ class UsageQuerySerializer(serializers.Serializer[UsageQuery]):
         for name in ("from", "to"):
             if name in attrs and not _EARLIEST <= attrs[name] <= _LATEST:
                 raise serializers.ValidationError({name: ["This is out of range."]})
+            if name in attrs and "range" in attrs:
+                raise serializers.ValidationError({name: ["Give this or `range`, not both."]})
         return attrs
 
-    def question(self) -> UsageQuery:
-        """The validated question, its defaults filled in."""
-        values = self.validated_data
-        until = values.get("to") or timezone.now()
+    def question(self, zone: ZoneInfo) -> UsageQuery:
+        """The validated question, its defaults filled in; `zone` is the organisation's."""
+        values, now = self.validated_data, timezone.now()
+        group_by = values.get("group_by")
+        if "range" in values:
+            since, until = ends_of(Range(values["range"]), now, zone_of(group_by, zone))
+        else:
+            until = values.get("to") or now
+            since = values.get("from") or until - timedelta(days=1)
         return UsageQuery(
-            since=values.get("from") or until - timedelta(days=1),
+            since=since,
             until=until,
             bucket=Bucket(values["bucket"]),
-            group_by=values.get("group_by"),
+            group_by=group_by,
             top=values["top"],
+            measure=Measure(values["measure"]),
         )
 
 
-class UsageRowSerializer(serializers.Serializer[Any]):
-    at = serializers.DateTimeField(help_text="When the bucket begins.")
-    value = serializers.CharField(allow_null=True, help_text="Id of the group; null is the others.")
-    label = serializers.CharField(help_text="Its name when last seen.")
+class UsageSumsSerializer(serializers.Serializer[Any]):
     requests = serializers.IntegerField(help_text="Each counted once, at its last attempt.")
     errors = serializers.IntegerField()
     attempts = serializers.IntegerField()
@@ -70,11 +94,19 @@ class UsageRowSerializer(serializers.Serializer[Any]):
     unknown_cost = serializers.IntegerField(help_text="Requests without a price.")
 
 
+class UsageRowSerializer(UsageSumsSerializer):
+    at = serializers.DateTimeField(help_text="When the bucket begins.")
+    value = serializers.CharField(allow_null=True, help_text="Id of the group; null is the others.")
+    label = serializers.CharField(help_text="Its name when last seen.")
+
+
 class UsageSerializer(serializers.Serializer[Any]):
     organisation_id = serializers.CharField()
     bucket = serializers.CharField()
     group_by = serializers.CharField(allow_null=True)
     time_zone = serializers.CharField(help_text="Whose hours and days the buckets are.")
+    total = UsageSumsSerializer(help_text="Of the whole range, read without groups or buckets.")
+    is_reconciled = serializers.BooleanField(help_text="Whether the rows add up to the total.")
     results = UsageRowSerializer(many=True, help_text="Buckets without usage are absent.")
 
     def get_fields(self) -> dict[str, Any]:

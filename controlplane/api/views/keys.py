@@ -8,36 +8,47 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from controlplane.api.pagination import BY_NAME
 from controlplane.api.serializers.keys import KeySerializer, NewKeySerializer, RotationSerializer
-from controlplane.api.views.tenants import Changing, named
-from controlplane.models import Key
+from controlplane.api.views.bulk import Bulk
+from controlplane.api.views.tenants import Changing, Place, named
+from controlplane.models import Key, Organisation
+from controlplane.selectors.filters import KeyFilters
 from controlplane.selectors.keys import list_keys
 from controlplane.services.keys import IssuedKey, create_key, revoke_key, rotate_key, update_key
 
 
-class KeyView(Changing):
+class KeyView(Bulk, Changing):
     noun = "keys"
+    bulk_actions = ("create", "update", "revoke")
     selector = staticmethod(list_keys)
     serializer_class = KeySerializer
-    filterset_fields = {
-        "name": ["exact"],
-        "project": ["exact"],
-        "organisation": ["exact"],
-        "is_enabled": ["exact"],
-        "revoked_at": ["isnull"],
-    }
+    filterset_class = KeyFilters
+    orderings = BY_NAME
 
     @extend_schema(responses={201: NewKeySerializer})
     def create(self, request: Request) -> Response:
         """Make a key; its text is in this answer alone."""
+        return self.shown(self.created(), code=status.HTTP_201_CREATED)
+
+    def created(self) -> Key:
         organisation = self.organisation()
-        self.require_write(self.noun, organisation.pk)
+        self.require_write(self.noun, organisation.pk, **self.place_of_new(organisation))
         values = self.validated()
         if "project" in values:
             projects = organisation.projects.all()
             values["project"] = named(projects, "project", values["project"])
-        issued = create_key(self.actor, organisation=organisation, **values)
-        return self._shown_once(issued, code=status.HTTP_201_CREATED)
+        return self._shown_once(create_key(self.actor, organisation=organisation, **values))
+
+    def place_of(self, row: Any) -> Place:
+        return {"team_id": row.project.team_id, "project_id": row.project_id}
+
+    def place_of_new(self, organisation: Organisation) -> Place:
+        projects = organisation.projects.all()
+        project = self.of_body(projects, "project")
+        if project is None and not self.names("project"):
+            project = projects.get(is_default=True)
+        return {} if project is None else {"team_id": project.team_id, "project_id": project.pk}
 
     def change(self, row: Any, changes: dict[str, Any], expected_version: int | None) -> None:
         update_key(self.actor, key_id=row.pk, changes=changes, expected_version=expected_version)
@@ -46,15 +57,21 @@ class KeyView(Changing):
     @action(detail=True, methods=["post"])
     def revoke(self, request: Request, pk: str) -> Response:
         """End the key for good, at once."""
-        key = self._writable()
-        revoke_key(self.actor, key_id=key.pk, expected_version=self.expected_version())
+        key = self.get_object()
+        self.revoked(key)
         return self.shown(self.fresh(key))
+
+    def revoked(self, key: Key) -> None:
+        """Revoke the key, if the caller may."""
+        self._require_write_of(key)
+        revoke_key(self.actor, key_id=key.pk, expected_version=self.expected_version())
 
     @extend_schema(request=RotationSerializer, responses={200: NewKeySerializer})
     @action(detail=True, methods=["post"])
     def rotate(self, request: Request, pk: str) -> Response:
         """Give the key a new secret; the old one is accepted for `overlap_s` more."""
-        key = self._writable()
+        key: Key = self.get_object()
+        self._require_write_of(key)
         serializer = RotationSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)
         issued = rotate_key(
@@ -63,14 +80,17 @@ class KeyView(Changing):
             expected_version=self.expected_version(),
             **serializer.validated_data,
         )
-        return self._shown_once(issued, code=status.HTTP_200_OK)
+        return self.shown(self._shown_once(issued))
 
-    def _writable(self) -> Key:
-        key: Key = self.get_object()
-        self.require_write(self.noun, key.organisation_id)
-        return key
+    def told(self, row: Any) -> dict[str, Any]:
+        """The key, and its text in the one answer that has it."""
+        text = getattr(row, "text", None)
+        return {**super().told(row), **({} if text is None else {"key": text})}
 
-    def _shown_once(self, issued: IssuedKey, *, code: int) -> Response:
-        response = self.shown(self.fresh(issued.key), code=code)
-        response.data = {**response.data, "key": issued.text}
-        return response
+    def _require_write_of(self, key: Key) -> None:
+        self.require_write(self.noun, key.organisation_id, **self.place_of(key))
+
+    def _shown_once(self, issued: IssuedKey) -> Key:
+        row: Key = self.fresh(issued.key)
+        row.text = issued.text  # type: ignore[attr-defined]
+        return row

@@ -2,18 +2,22 @@
 
 from typing import Any
 
+from controlplane.api.pagination import BY_NAME
 from controlplane.api.serializers.models import ModelSerializer
+from controlplane.api.views.bulk import Bulk
 from controlplane.api.views.tenants import Changing, Creating, Removing
 from controlplane.models import Organisation
+from controlplane.selectors.filters import ModelFilters
 from controlplane.selectors.models import list_models
 from controlplane.services.models import create_model, delete_model, update_model
 
 
-class ModelView(Creating, Changing, Removing):
+class ModelView(Bulk, Creating, Changing, Removing):
     noun = "models"
     selector = staticmethod(list_models)
     serializer_class = ModelSerializer
-    filterset_fields = ("name", "task", "organisation")
+    filterset_class = ModelFilters
+    orderings = BY_NAME
 
     def make(self, organisation: Organisation, values: dict[str, Any]) -> Any:
         return create_model(self.actor, organisation=organisation, **values)

@@ -6,9 +6,11 @@ from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from controlplane.api.pagination import BY_NAME
 from controlplane.api.serializers.organisations import OrganisationSerializer
 from controlplane.api.views.tenants import Changing
 from controlplane.errors import NotAllowed
+from controlplane.selectors.filters import OrganisationFilters
 from controlplane.selectors.organisations import list_organisations
 from controlplane.services.organisations import create_organisation, update_organisation
 
@@ -17,7 +19,8 @@ class OrganisationView(Changing):
     noun = "organisations"
     selector = staticmethod(list_organisations)
     serializer_class = OrganisationSerializer
-    filterset_fields = ("name", "is_enabled")
+    filterset_class = OrganisationFilters
+    orderings = BY_NAME
 
     def create(self, request: Request) -> Response:
         """Make an organisation with a default team and project."""

@@ -2,30 +2,47 @@
 
 from typing import Any
 
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import status
+from rest_framework.decorators import action
+from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer
 
-from controlplane.api.serializers.pools import ListedPoolSerializer, PoolSerializer
+from controlplane.api.pagination import BY_NAME
+from controlplane.api.serializers.pools import (
+    ListedPoolSerializer,
+    PoolSerializer,
+    WorkerLogSerializer,
+)
+from controlplane.api.views.bulk import Bulk
 from controlplane.api.views.tenants import Changing, Creating, Removing
+from controlplane.bridge.logs import read_worker_log
 from controlplane.bridge.vitals import read_workers
 from controlplane.models import Organisation
-from controlplane.selectors.pools import list_pools
+from controlplane.selectors.filters import PoolFilters
+from controlplane.selectors.pools import get_worker_id, list_pools, require_logs
 from controlplane.services.pools import create_pool, delete_pool, update_pool
 
 
-class PoolView(Creating, Changing, Removing):
+class PoolView(Bulk, Creating, Changing, Removing):
     noun = "pools"
     selector = staticmethod(list_pools)
     serializer_class = PoolSerializer
-    filterset_fields = ("name", "model", "provisioner", "power", "organisation")
+    filterset_class = PoolFilters
+    orderings = BY_NAME
+
+    @property
+    def query_parameters(self) -> frozenset[str]:
+        """What the address may carry besides the filters."""
+        return frozenset(("worker",)) if self.action == "logs" else frozenset()
 
     def get_serializer_class(self) -> type[BaseSerializer[Any]]:
-        return ListedPoolSerializer if self.action == "list" else PoolSerializer
+        return ListedPoolSerializer if self.action in ("list", "bulk") else PoolSerializer
 
     def shown(self, row: Any, *, code: int = status.HTTP_200_OK) -> Response:
         """One pool, with what its workers are doing now."""
-        row.workers = read_workers(row.pk)
+        row.workers = None if self.is_draft else read_workers(row.pk)
         return super().shown(row, code=code)
 
     def make(self, organisation: Organisation, values: dict[str, Any]) -> Any:
@@ -36,3 +53,19 @@ class PoolView(Creating, Changing, Removing):
 
     def remove(self, row: Any, expected_version: int | None) -> None:
         delete_pool(self.actor, pool_id=row.pk, expected_version=expected_version)
+
+    @extend_schema(
+        parameters=[
+            OpenApiParameter(
+                "worker", str, description="Id or number of a worker of the pool.", required=True
+            )
+        ],
+        responses={200: WorkerLogSerializer},
+    )
+    @action(detail=True, methods=["get"])
+    def logs(self, request: Request, pk: str) -> Response:
+        """Read the end of what one worker printed; its supervisor ships it while you ask."""
+        pool = self.get_object()
+        require_logs(self.access, pool)
+        worker_id = get_worker_id(pool, request.query_params.get("worker", ""))
+        return Response(WorkerLogSerializer(read_worker_log(worker_id)).data)

@@ -3,17 +3,19 @@
 from typing import Any
 
 from controlplane.api.serializers.prices import PriceSerializer
+from controlplane.api.views.bulk import Bulk
 from controlplane.api.views.tenants import Changing, Creating, Removing, named
 from controlplane.models import Organisation
+from controlplane.selectors.filters import PriceFilters
 from controlplane.selectors.prices import list_prices
 from controlplane.services.prices import create_price, delete_price, update_price
 
 
-class PriceView(Creating, Changing, Removing):
+class PriceView(Bulk, Creating, Changing, Removing):
     noun = "prices"
     selector = staticmethod(list_prices)
     serializer_class = PriceSerializer
-    filterset_fields = ("model", "organisation")
+    filterset_class = PriceFilters
 
     def make(self, organisation: Organisation, values: dict[str, Any]) -> Any:
         model = named(organisation.models.all(), "model", values.pop("model"))

@@ -3,18 +3,22 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from controlplane.api.pagination import BY_NAME
 from controlplane.api.serializers.routes import RouteSerializer
+from controlplane.api.views.bulk import Bulk
 from controlplane.api.views.tenants import Changing, Creating, Removing
 from controlplane.models import Organisation
+from controlplane.selectors.filters import RouteFilters
 from controlplane.selectors.routes import list_routes
 from controlplane.services.routes import TargetChoice, create_route, delete_route, update_route
 
 
-class RouteView(Creating, Changing, Removing):
+class RouteView(Bulk, Creating, Changing, Removing):
     noun = "routes"
     selector = staticmethod(list_routes)
     serializer_class = RouteSerializer
-    filterset_fields = ("name", "is_enabled", "organisation")
+    filterset_class = RouteFilters
+    orderings = BY_NAME
 
     def make(self, organisation: Organisation, values: dict[str, Any]) -> Any:
         targets = _choices(values.pop("targets"))

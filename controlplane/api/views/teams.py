@@ -2,18 +2,25 @@
 
 from typing import Any
 
+from controlplane.api.pagination import BY_NAME
 from controlplane.api.serializers.teams import TeamSerializer
-from controlplane.api.views.tenants import Changing, Creating, Removing
+from controlplane.api.views.bulk import Bulk
+from controlplane.api.views.tenants import Changing, Creating, Place, Removing
 from controlplane.models import Organisation
+from controlplane.selectors.filters import TeamFilters
 from controlplane.selectors.teams import list_teams
 from controlplane.services.teams import create_team, delete_team, update_team
 
 
-class TeamView(Creating, Changing, Removing):
+class TeamView(Bulk, Creating, Changing, Removing):
     noun = "teams"
     selector = staticmethod(list_teams)
     serializer_class = TeamSerializer
-    filterset_fields = ("name", "organisation")
+    filterset_class = TeamFilters
+    orderings = BY_NAME
+
+    def place_of(self, row: Any) -> Place:
+        return {"team_id": row.pk}
 
     def make(self, organisation: Organisation, values: dict[str, Any]) -> Any:
         return create_team(self.actor, organisation=organisation, **values)

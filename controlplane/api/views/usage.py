@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -31,16 +32,18 @@ class UsageView(TenantView):
         asked = UsageQuerySerializer(data=request.query_params)
         refuse_unknown(request, {ORGANISATION.name, *asked.fields})
         asked.is_valid(raise_exception=True)
-        query = asked.question()
         organisation = organisation_asked(self)
+        query = asked.question(ZoneInfo(organisation.time_zone))
         usage = get_usage(self.access, organisation, query)
         answer = {
-            "from": query.since,
-            "to": query.until,
+            "from": usage.since,
+            "to": usage.until,
             "organisation_id": organisation.pk,
             "bucket": query.bucket.value,
             "group_by": query.group_by,
             "time_zone": usage.zone.key,
+            "total": usage.total,
+            "is_reconciled": usage.is_reconciled,
             "results": [_flat(row) for row in usage.rows],
         }
         return Response(UsageSerializer(answer).data)

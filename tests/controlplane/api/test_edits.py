@@ -91,6 +91,7 @@ def test_an_edit_of_an_older_version_is_refused(method: str, suffix: str, admin:
         "code": "version_mismatch",
         "detail": "The object has changed since; it is now at version 2.",
         "fields": {},
+        "current_version": 2,
     }
     assert admin.get(path)["ETag"] == '"2"'
 

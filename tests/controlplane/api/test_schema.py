@@ -57,6 +57,8 @@ def test_every_operation_tells_its_errors_and_every_write_its_headers(
             expected = set() if method == "get" else {"X-Headworks-Reason"}
             if expected and "{id}" in path:
                 expected.add("If-Match")
+            if method == "post":
+                expected.add("Idempotency-Key")
             assert headers == expected
             assert operation["description"].startswith(operation["description"][0].upper())
 

@@ -1,0 +1,209 @@
+"""The shapes of a question about live figures and of its answer; null is no data, never 0."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from datetime import UTC, datetime
+from typing import Any
+
+from rest_framework import serializers
+
+from controlplane.selectors.live import (
+    WINDOWS,
+    LiveView,
+    Summary,
+    TrafficSeries,
+    WorkerSeries,
+)
+
+_EARLIEST = datetime(1970, 2, 1, tzinfo=UTC)
+_LATEST = datetime(2500, 1, 1, tzinfo=UTC)
+_MONEY = "Whole nano-USD as text."
+
+
+class LiveQuerySerializer(serializers.Serializer[object]):
+    """The last hour of all traffic unless told otherwise."""
+
+    window = serializers.ChoiceField(choices=list(WINDOWS), default="1h")
+    until = serializers.DateTimeField(
+        required=False, help_text="Where the window ends, if not now; a later time is now."
+    )
+    pool = serializers.CharField(
+        required=False, max_length=255, help_text="Name or id; all traffic without it."
+    )
+
+    def validate_until(self, value: datetime) -> datetime:
+        if not _EARLIEST <= value <= _LATEST:
+            raise serializers.ValidationError("This is out of range.")
+        return value
+
+
+def _values(help_text: str = "") -> serializers.ListField:
+    return serializers.ListField(child=serializers.FloatField(allow_null=True), help_text=help_text)
+
+
+class MoneyValuesField(serializers.ListField):
+    """Money a bucket, whole and as text."""
+
+    child = serializers.CharField(allow_null=True)
+
+    def to_representation(self, data: Sequence[float | None]) -> list[str | None]:
+        return [None if value is None else str(round(value)) for value in data]
+
+
+class PercentilesSerializer(serializers.Serializer[object]):
+    p50 = _values()
+    p95 = _values()
+    p99 = _values()
+
+
+class PercentileSerializer(serializers.Serializer[object]):
+    p50 = serializers.FloatField(allow_null=True)
+    p95 = serializers.FloatField(allow_null=True)
+    p99 = serializers.FloatField(allow_null=True)
+
+
+class TrafficSeriesSerializer(serializers.Serializer[object]):
+    """A value a bucket; rates are by the time the bucket has covered so far."""
+
+    id = serializers.CharField(allow_null=True, help_text="Of the pool; null is no pool, or all.")
+    label = serializers.CharField()
+    requests = _values()
+    requests_per_s = _values()
+    failure_share = _values("From 0 to 1; null without requests.")
+    failures = serializers.DictField(child=_values(), help_text="Counts by error code.")
+    prompt_tokens_per_s = _values()
+    completion_tokens_per_s = _values()
+    cost_nanousd_per_hour = MoneyValuesField(help_text=_MONEY)
+    first_token_ms = PercentilesSerializer()
+    output_token_ms = PercentilesSerializer()
+
+
+class WorkerSeriesSerializer(serializers.Serializer[object]):
+    """A mean a bucket."""
+
+    id = serializers.CharField()
+    label = serializers.CharField()
+    pool_id = serializers.CharField()
+    running = _values()
+    waiting = _values()
+    kv_used = _values("From 0 to 1.")
+    utilisation = _values("Per cent of its GPUs if `is_gpu`, else of the host's CPUs.")
+    memory_bytes = _values("Of its GPUs if `is_gpu`, else of its processes.")
+    is_gpu = serializers.BooleanField()
+
+
+class SummarySerializer(serializers.Serializer[object]):
+    """Rates of the last minute, percentiles of the last five, gauges of the last seconds."""
+
+    requests_per_s = serializers.FloatField(allow_null=True)
+    failure_share = serializers.FloatField(allow_null=True)
+    first_token_ms = PercentileSerializer()
+    output_token_ms = PercentileSerializer()
+    samples = serializers.IntegerField(help_text="First-token times in the last five minutes.")
+    prompt_tokens_per_s = serializers.FloatField(allow_null=True)
+    completion_tokens_per_s = serializers.FloatField(allow_null=True)
+    running = serializers.IntegerField(allow_null=True)
+    waiting = serializers.IntegerField(allow_null=True)
+    kv_used = serializers.FloatField(allow_null=True)
+    utilisation = serializers.FloatField(allow_null=True)
+    is_gpu = serializers.BooleanField()
+    cost_nanousd_per_hour = serializers.CharField(allow_null=True, help_text=_MONEY)
+    has_unknown_cost = serializers.BooleanField()
+
+
+class PoolSummarySerializer(SummarySerializer):
+    id = serializers.CharField(allow_null=True, help_text="Of the pool; null is no pool.")
+    label = serializers.CharField()
+
+
+class CoverageSerializer(serializers.Serializer[object]):
+    """How many gateways report of those there are."""
+
+    live = serializers.IntegerField()
+    seen = serializers.IntegerField()
+    missing = serializers.ListField(child=serializers.CharField())
+    as_of = serializers.DateTimeField(allow_null=True, help_text="When it was so; null is never.")
+
+
+class LiveSerializer(serializers.Serializer[object]):
+    organisation_id = serializers.CharField()
+    pool_id = serializers.CharField(allow_null=True)
+    bucket_s = serializers.IntegerField()
+    percentile_window_s = serializers.IntegerField()
+    coverage = CoverageSerializer()
+    at = serializers.ListField(
+        child=serializers.DateTimeField(), help_text="When each bucket begins."
+    )
+    covered = serializers.ListField(
+        child=serializers.FloatField(),
+        help_text="Which share of each bucket any gateway reported; all values of 0 are null.",
+    )
+    total = TrafficSeriesSerializer()
+    pools = TrafficSeriesSerializer(many=True, help_text="Most requests first.")
+    workers = WorkerSeriesSerializer(many=True)
+    summary = SummarySerializer()
+    pool_summaries = PoolSummarySerializer(many=True)
+    month_to_date_nanousd = serializers.CharField(
+        allow_null=True, help_text=f"{_MONEY} By the ledger; null for one pool."
+    )
+
+    def get_fields(self) -> dict[str, Any]:
+        times = {"from": serializers.DateTimeField(), "to": serializers.DateTimeField()}
+        return {**times, **super().get_fields()}
+
+
+def live_document(view: LiveView, *, organisation_id: str, pool_id: str | None) -> dict[str, Any]:
+    """A view as `LiveSerializer` takes it."""
+    labels = {series.key: series.label for series in view.pools}
+    spent = view.month_to_date_nanousd
+    return {
+        "from": view.span.since,
+        "to": view.span.until,
+        "organisation_id": organisation_id,
+        "pool_id": pool_id,
+        "bucket_s": view.span.bucket_s,
+        "percentile_window_s": view.percentile_window_s,
+        "coverage": asdict(view.coverage),
+        "at": view.at,
+        "covered": view.covered,
+        "total": _series(view.total),
+        "pools": [_series(one) for one in view.pools],
+        "workers": [_worker(one) for one in view.workers],
+        "summary": _summary(view.summary),
+        "pool_summaries": [
+            {"id": key or None, "label": labels.get(key, key), **_summary(one)}
+            for key, one in view.pool_summaries.items()
+        ],
+        "month_to_date_nanousd": None if spent is None else str(spent),
+    }
+
+
+def _series(series: TrafficSeries) -> dict[str, Any]:
+    told = _members(series)
+    return told | {
+        "id": told.pop("key") or None,
+        "first_token_ms": _percentiles(series.first_token_ms),
+        "output_token_ms": _percentiles(series.output_token_ms),
+    }
+
+
+def _worker(series: WorkerSeries) -> dict[str, Any]:
+    told = _members(series)
+    return told | {"id": told.pop("key")}
+
+
+def _summary(summary: Summary) -> dict[str, Any]:
+    cost = summary.cost_nanousd_per_hour
+    return _members(summary) | {
+        "first_token_ms": _percentiles(summary.first_token_ms),
+        "output_token_ms": _percentiles(summary.output_token_ms),
+        "cost_nanousd_per_hour": None if cost is None else str(cost),
+    }
+
+
+def _members(value: TrafficSeries | WorkerSeries | Summary) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in fields(value)}
+
+
+def _percentiles(by_share: Mapping[float, object]) -> dict[str, object]:
+    return {f"p{round(share * 100)}": found for share, found in by_share.items()}

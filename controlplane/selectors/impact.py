@@ -1,0 +1,64 @@
+"""What a change would touch: the recent traffic of a route, pool or model, from the roll-ups."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import QuerySet, Sum
+
+from controlplane.models import Organisation, Project, UsageMinute
+from controlplane.selectors.access import Access
+
+MOST_PROJECTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Sums since a time. `projects` are names, most requests first, at most MOST_PROJECTS."""
+
+    requests: int
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    projects: Sequence[str]
+
+
+def get_traffic(
+    access: Access,
+    organisation: Organisation,
+    *,
+    since: datetime,
+    route_id: str | None = None,
+    pool_id: str | None = None,
+    model_id: str | None = None,
+) -> Traffic:
+    """What came in since then, of the whole organisation or what is named."""
+    asked = {"route_id": route_id, "pool_id": pool_id, "model_id": model_id}
+    rows = _minutes(access, organisation, since)
+    rows = rows.filter(**{name: value for name, value in asked.items() if value is not None})
+    names = ("requests", "prompt_tokens", "cached_tokens", "completion_tokens")
+    sums = rows.aggregate(**{f"sum_{name}": Sum(name) for name in names})
+    by_project = rows.values("project_id").annotate(total=Sum("requests"))
+    largest = by_project.filter(total__gt=0).order_by("-total", "project_id")[:MOST_PROJECTS]
+    ids = [row["project_id"] for row in largest]
+    labels = dict(Project.objects.filter(pk__in=ids).values_list("pk", "name"))
+    return Traffic(
+        *(int(sums[f"sum_{name}"] or 0) for name in names),
+        projects=[labels.get(one, one) for one in ids if one],
+    )
+
+
+def list_attempts_by_pool(
+    access: Access, organisation: Organisation, *, since: datetime, route_ids: Sequence[str]
+) -> Mapping[str, Mapping[str, int]]:
+    """Attempts by route and pool since then; by one query. Pools nothing went to are absent."""
+    rows = _minutes(access, organisation, since).filter(route_id__in=route_ids)
+    found: dict[str, dict[str, int]] = {}
+    for row in rows.exclude(pool_id="").values("route_id", "pool_id").annotate(n=Sum("attempts")):
+        found.setdefault(row["route_id"], {})[row["pool_id"]] = int(row["n"])
+    return found
+
+
+def _minutes(access: Access, organisation: Organisation, since: datetime) -> QuerySet[UsageMinute]:
+    rows = access.visible(UsageMinute.objects.filter(organisation_id=organisation.pk))
+    return rows.filter(minute__gte=since)

@@ -1,0 +1,58 @@
+"""The names of things known by id alone, as audit trail and versions mention them."""
+
+from collections.abc import Collection, Mapping
+
+from django.db.models import Model
+
+from controlplane.models import (
+    CatalogueModel,
+    Key,
+    Organisation,
+    Pool,
+    Price,
+    Project,
+    Route,
+    Team,
+)
+from controlplane.selectors.access import Access
+
+_NAMED: tuple[type[Model], ...] = (Pool, CatalogueModel, Route, Project, Team, Key)
+
+
+def list_names(access: Access, ids: Collection[str]) -> dict[str, str]:
+    """The names of these objects, a price by its model's; by one query.
+
+    What is gone, or belongs to an organisation the caller has no role in, is left out.
+    """
+    if not ids:
+        return {}
+    wanted = sorted(ids)
+    found = [
+        access.visible(kind._default_manager.filter(pk__in=wanted)).values_list("pk", "name")
+        for kind in _NAMED
+    ]
+    prices = Price.objects.filter(pk__in=wanted).values_list("pk", "model__name")
+    homes = Organisation.objects.filter(pk__in=wanted).values_list("pk", "name")
+    found += [access.visible(prices), access.visible(homes, "id")]
+    return dict(found[0].union(*found[1:], all=True))
+
+
+_BY_NOUN: Mapping[str, type[Model]] = {
+    "models": CatalogueModel,
+    "prices": Price,
+    "pools": Pool,
+    "routes": Route,
+    "teams": Team,
+    "projects": Project,
+    "keys": Key,
+    "organisations": Organisation,
+}
+
+
+def get_named(access: Access, noun: str, pk: str) -> Model | None:
+    """The object an audit entry speaks of, or None: gone, of no such noun, or not the caller's."""
+    kind = _BY_NOUN.get(noun)
+    if kind is None:
+        return None
+    field = "id" if kind is Organisation else "organisation_id"
+    return access.visible(kind._default_manager.filter(pk=pk), field).first()

@@ -1,0 +1,80 @@
+"""PATCH with null clears the field or is refused at it; it is never passed over."""
+
+from typing import Any
+
+import pytest
+from rest_framework.serializers import BaseSerializer
+
+from controlplane.api.urls import router
+from tests.controlplane.conftest import Caller
+
+PRICE = {"model": "gpt-x", "input_nanousd_per_mtok": "1", "output_nanousd_per_mtok": "2"}
+CREDENTIAL = "sk-CANARY-of-the-pool"
+
+
+def _fields(noun: str) -> dict[str, Any]:
+    view = next(view for prefix, view, _ in router.registry if prefix == noun)
+    serializer: BaseSerializer[Any] = view.serializer_class()
+    return dict(serializer.fields)  # type: ignore[attr-defined]
+
+
+NOUNS = ("organisations", "teams", "projects", "models", "prices", "pools", "routes", "keys")
+CASES = [(noun, field) for noun in NOUNS for field in _fields(noun)]
+
+
+@pytest.fixture
+def paths(admin: Caller, route: Any, pool: Any) -> dict[str, str]:
+    """One row of every noun, with something in every field that may be null."""
+    path = f"/pools/{pool['id']}/"
+    admin.patch(path, {"credential": CREDENTIAL, "port_base": 9000, "model_source": "x"})
+    admin.patch(f"/routes/{route['id']}/", {"total_timeout_ms": 1_000})
+    admin.patch(f"/models/{pool['model_id']}/", {"max_context_tokens": 1_000})
+    price = admin.made("/prices/", {**PRICE, "cached_input_nanousd_per_mtok": "1"})
+    expiry = {"expires_at": "2100-01-01T00:00:00Z", "routes": ["chat"]}
+    key = admin.made("/keys/", {"name": "mine", **expiry})
+    team = admin.get("/teams/").json()["results"][0]
+    project = admin.get("/projects/").json()["results"][0]
+    return {
+        "organisations": f"/organisations/{admin.organisation.pk}/",
+        "teams": f"/teams/{team['id']}/",
+        "projects": f"/projects/{project['id']}/",
+        "models": f"/models/{pool['model_id']}/",
+        "prices": f"/prices/{price['id']}/",
+        "pools": path,
+        "routes": f"/routes/{route['id']}/",
+        "keys": f"/keys/{key['id']}/",
+    }
+
+
+def test_null_is_honoured_or_refused_in_every_field(admin: Caller, paths: dict[str, str]) -> None:
+    outcomes: dict[str, set[str]] = {}
+    for noun, field in CASES:
+        before = admin.get(paths[noun]).json()
+        response = admin.patch(paths[noun], {field: None})
+        after = admin.get(paths[noun]).json()
+        if response.status_code == 200:
+            told = after["has_credential"] or None if field == "credential" else after[field]
+            assert told is None or field == "workers", (noun, field)
+            outcomes.setdefault(noun, set()).add(field)
+        else:
+            assert response.status_code == 400, (noun, field, response.content)
+            assert list(response.json()["fields"]) == [field]
+            assert after == before, (noun, field)
+    assert outcomes == {
+        "models": {"max_context_tokens"},
+        "prices": {"cached_input_nanousd_per_mtok"},
+        "pools": {"model_source", "port_base", "credential", "workers"},
+        "routes": {"total_timeout_ms"},
+        "keys": {"routes", "expires_at", "revoked_at"},
+    }
+
+
+def test_a_patch_of_one_field_leaves_every_other(admin: Caller, paths: dict[str, str]) -> None:
+    moving = {"version", "updated_at", "name"}
+    for noun in set(NOUNS) - {"prices"}:
+        before = admin.get(paths[noun]).json()
+        assert admin.patch(paths[noun], {"name": "renamed"}).status_code == 200
+        after = admin.get(paths[noun]).json()
+        assert {name: after[name] for name in set(after) - moving} == {
+            name: before[name] for name in set(before) - moving
+        }
