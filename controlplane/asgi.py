@@ -1,4 +1,4 @@
-"""The console as an ASGI application."""
+"""The console as an ASGI application: pages and API over HTTP, live pages over websockets."""
 
 import os
 
@@ -7,4 +7,11 @@ from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
 
-application = ProtocolTypeRouter({"http": get_asgi_application()})
+_pages = get_asgi_application()
+
+# imports models, so not before the apps are loaded
+from dashboards.routing import make_websocket_application, open_watches  # noqa: E402
+
+application = ProtocolTypeRouter(
+    {"http": _pages, "websocket": make_websocket_application(open_watches())}
+)

@@ -226,7 +226,7 @@ STATIC_URL = "/static/"
 STATIC_ROOT = HEADWORKS.var / "static"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "servestatic.storage.CompressedManifestStaticFilesStorage"},
+    "staticfiles": {"BACKEND": "dashboards.static_files.StaticFiles"},
 }
 EMAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"
 EMAIL_FILE_PATH = HEADWORKS.var / "mail"
@@ -241,7 +241,7 @@ REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PAGINATION_CLASS": "controlplane.api.pagination.NewestFirst",
     "DEFAULT_FILTER_BACKENDS": ["controlplane.api.filters.StrictFilterBackend"],
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "controlplane.api.schema.OperationSchema",
     "EXCEPTION_HANDLER": "controlplane.api.error_responses.respond_to_exception",
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",

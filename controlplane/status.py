@@ -9,9 +9,8 @@ no name and no message that may hold one is told.
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict
 
 import psycopg
 from django.conf import settings
@@ -22,27 +21,20 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from controlplane.bridge.vitals import Fleet, read_fleet
+from controlplane.bridge.parts import (
+    HEARTBEAT_KEY,
+    NO_STORE,
+    Part,
+    gateways_part,
+    jobs_part,
+    pools_part,
+)
+from controlplane.bridge.vitals import read_fleet
 from controlplane.error_responses import bare_page
-from controlplane.tasks.heartbeat import HEARTBEAT_KEY
-from inference.contract.kinds import WorkerState
 
 PROBE_TIMEOUT_S = 1.0
-JOBS_STALE_S = 60.0
 
 Probe = Callable[[], Awaitable[None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One thing the console stands on. `state` is ok, down, stale, degraded or unknown."""
-
-    name: str
-    state: str
-    detail: str = ""
-    took_ms: float | None = None
-    age_s: float | None = None
-    facts: Mapping[str, object] = field(default_factory=dict)
 
 
 async def probe_database() -> None:
@@ -90,11 +82,8 @@ async def probe_jobs() -> Part:
             async with _store(settings.HEADWORKS.state_url.get_secret_value()) as store:
                 beat = await store.get(HEARTBEAT_KEY)
     except (TimeoutError, OSError, RedisError):
-        return Part("jobs", "unknown", "the state store is not answering")
-    if beat is None:
-        return Part("jobs", "unknown", "no beat seen yet")
-    age_s = max(0.0, time.time() - float(beat))
-    return Part("jobs", "stale" if age_s > JOBS_STALE_S else "ok", age_s=round(age_s, 1))
+        return Part("jobs", "unknown", NO_STORE)
+    return jobs_part(beat, time.time())
 
 
 async def probe_fleet() -> tuple[Part, Part]:
@@ -105,70 +94,8 @@ async def probe_fleet() -> tuple[Part, Part]:
     except TimeoutError:
         fleet = None
     if fleet is None:
-        why = "the state store is not answering"
-        return Part("gateways", "unknown", why), Part("pools", "unknown", why)
+        return Part("gateways", "unknown", NO_STORE), Part("pools", "unknown", NO_STORE)
     return gateways_part(fleet), pools_part(fleet)
-
-
-def gateways_part(fleet: Fleet) -> Part:
-    """The processes that serve: degraded without any, or if one refused or lost something."""
-    gateways = fleet.gateways
-    versions = Counter(one.applied.version for one in gateways)
-    refusals = {
-        (one.applied.refused_version, _place_of(one.applied.refused_why))
-        for one in gateways
-        if one.applied.refused_why is not None
-    }
-    lost = sum(one.events_lost_total for one in gateways)
-    troubles = {
-        "no gateway is running": not gateways,
-        "a version was refused": bool(refusals),
-        "events were lost": lost > 0,
-    }
-    facts = {
-        "processes": len(gateways),
-        "versions": [
-            {"version": version, "processes": count}
-            for version, count in sorted(versions.items(), key=lambda one: one[0] or 0)
-        ],
-        "refused": [
-            {"version": version, "why": why}
-            for version, why in sorted(refusals, key=lambda one: (one[0] or 0, one[1]))
-        ],
-        "events_lost": lost,
-        "journal_backlog": sum(one.journal_backlog for one in gateways),
-    }
-    return _reported("gateways", troubles, facts)
-
-
-def pools_part(fleet: Fleet) -> Part:
-    """Who starts the workers, and which aren't ready: degraded without a leader or by failures."""
-    failing = (WorkerState.FAILED, WorkerState.BACKING_OFF)
-    troubles = {
-        "no supervisor leads": not fleet.has_leader,
-        "the directory can't be read": fleet.workers is None,
-        "workers fail": any(worker.state in failing for worker in fleet.workers or ()),
-    }
-    facts: dict[str, object] = {"leader": fleet.has_leader}
-    if fleet.workers is not None:
-        counts = Counter(worker.state.value for worker in fleet.workers)
-        facts["workers"] = dict(sorted(counts.items()))
-        facts["not_ready"] = [
-            {"id": worker.id, "state": worker.state.value}
-            for worker in fleet.workers
-            if worker.state is not WorkerState.READY
-        ]
-    return _reported("pools", troubles, facts)
-
-
-def _place_of(why: str | None) -> str:
-    """Where a refused version is at fault; what's wrong there may name things, and stays out."""
-    return (why or "").partition(": ")[0]
-
-
-def _reported(name: str, troubles: Mapping[str, bool], facts: Mapping[str, object]) -> Part:
-    told = [trouble for trouble, is_so in troubles.items() if is_so]
-    return Part(name, "degraded" if told else "ok", "; ".join(told), facts=facts)
 
 
 async def gather_parts() -> Sequence[Part]:

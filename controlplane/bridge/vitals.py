@@ -4,7 +4,7 @@ A read takes a second at most and changes nothing. A record that can't be read i
 over: a page about trouble must not fail on it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -14,10 +14,11 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from controlplane.bridge.store import open_store
+from controlplane.decisions.propagation import Propagation, propagation_of
 from inference.contract import codec, sealing, wire
 from inference.contract.fleet import WorkerEntry
 from inference.contract.kinds import ProcessRole, WorkerState
-from inference.contract.vitals import Vitals
+from inference.contract.vitals import GATEWAY_SEEN_S, Vitals
 
 _SCAN_COUNT = 1_000
 
@@ -51,13 +52,48 @@ class WorkerFacts:
     inflight: int
 
 
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """Every living record of a process that was seen lately, and what they make of the fleet."""
+
+    vitals: tuple[Vitals, ...]
+    propagation: Propagation
+
+
+def read_reports(now: datetime) -> Reports | None:
+    """Read all that live figures are made of, in two calls; None when the store doesn't answer."""
+    since = now.timestamp() - GATEWAY_SEEN_S
+    try:
+        with open_store() as store:
+            with store.pipeline(transaction=False) as pipe:
+                pipe.hmget(wire.MANIFEST, "lineage", "version")
+                pipe.zrangebyscore(wire.SEEN, since, "+inf", withscores=True)
+                (lineage, version), seen = pipe.execute()
+            written = {name.decode(errors="replace"): float(at) for name, at in seen}
+            vitals, unreadable = _records(store, [wire.vitals_key(name) for name in written])
+    except (RedisError, OSError) as error:
+        # some ask once a second: `read_fleet` warns, for pages and jobs
+        log.debug("state store not answering about live figures", error=type(error).__name__)
+        return None
+    if unreadable:
+        log.debug("vitals unusable", keys=sorted(unreadable))
+    current = None if lineage is None or version is None else (lineage.decode(), int(version))
+    return Reports(vitals, propagation_of(current, written, vitals))
+
+
+def read_propagation() -> Propagation | None:
+    """How far the current version came, gateway by gateway; None if the store doesn't answer."""
+    reports = read_reports(datetime.now(UTC))
+    return reports.propagation if reports else None
+
+
 def read_fleet() -> Fleet | None:
     """Read directory, vitals and the leader's lease; None when the store doesn't answer."""
     try:
         with open_store() as store:
             sealed = store.hget(wire.DIRECTORY, "sealed")
             has_leader = store.exists(wire.LEADER) == 1
-            vitals = tuple(_vitals(store))
+            vitals = _vitals(store)
     except (RedisError, OSError) as error:
         log.warning("state store not answering about the fleet", error=type(error).__name__)
         return None
@@ -95,15 +131,24 @@ def _workers(sealed: bytes | None) -> tuple[WorkerEntry, ...] | None:
         return None
 
 
-def _vitals(store: Redis) -> Iterator[Vitals]:
-    """Every record, by process; one that expires between the two calls is gone."""
+def _vitals(store: Redis) -> tuple[Vitals, ...]:
+    """Every record, by process."""
     keys = sorted(store.scan_iter(f"{wire.VITALS_PREFIX}*", count=_SCAN_COUNT))
-    if not keys:
-        return
-    for key, record in zip(keys, store.mget(keys), strict=True):
+    found, unreadable = _records(store, [key.decode(errors="replace") for key in keys])
+    for key, error in unreadable.items():
+        log.warning("vitals unusable", key=key, error=error)
+    return found
+
+
+def _records(store: Redis, keys: Sequence[str]) -> tuple[tuple[Vitals, ...], Mapping[str, str]]:
+    """The records under these keys that haven't expired, and why others can't be read."""
+    found: list[Vitals] = []
+    unreadable: dict[str, str] = {}
+    for key, record in zip(keys, store.mget(keys) if keys else (), strict=True):
         if record is None:
             continue
         try:
-            yield codec.decode_vitals(record)
+            found.append(codec.decode_vitals(record))
         except codec.CodecError as error:
-            log.warning("vitals unusable", key=key.decode(errors="replace"), error=repr(error))
+            unreadable[key] = repr(error)
+    return tuple(found), unreadable

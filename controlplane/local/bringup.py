@@ -29,6 +29,7 @@ from controlplane.local.probes import (
 )
 from controlplane.local.processes import (
     CONSOLE,
+    FEED,
     GATEWAY,
     JOBS,
     POOLS,
@@ -188,6 +189,7 @@ def _control_children(installation: Installation, postgres: Postgres | None) -> 
             *("--without-gossip", "--without-mingle", "--loglevel", "info"),
         ),
         RECORDER: ("manage.py", "record_usage"),
+        FEED: ("manage.py", "run_feed"),
     }
     return tuple(
         _child(installation, start_of(installation, kind, kind, arguments, environment))

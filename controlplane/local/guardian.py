@@ -52,7 +52,7 @@ class Stage:
 # The recorder outlives the gateways, so that their last events reach the ledger; the stores go
 # last. The graces add up to the 15 seconds a stop may take.
 STAGES = (
-    Stage("console, jobs, gateways and pools", None, 7.0),
+    Stage("console, jobs, feed, gateways and pools", None, 7.0),
     Stage("workers and recorder", frozenset({WORKER, RECORDER}), 3.0),
     Stage("stores and PostgreSQL", frozenset({STORE, POSTGRES}), 2.0),
 )

@@ -29,6 +29,7 @@ WORKER = "worker"
 CONSOLE = "console"
 JOBS = "jobs"
 RECORDER = "recorder"
+FEED = "feed"
 TASK = "task"
 
 

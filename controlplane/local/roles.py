@@ -128,7 +128,7 @@ def data_environment(installation: Installation) -> Mapping[str, str]:
 
 
 def control_environment(installation: Installation, postgres: Postgres | None) -> Mapping[str, str]:
-    """Console, jobs, recorder and management commands."""
+    """Console, jobs, recorder, feed and management commands."""
     settings, state = installation.settings, installation.state
     database_url = postgres.url if postgres else settings.database_url
     broker_url = state.broker_url(BROKER) if state else settings.broker_url

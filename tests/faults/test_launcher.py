@@ -23,7 +23,7 @@ from tests.installation import (
 
 pytestmark = pytest.mark.fault
 
-PARTS = (("record_usage",), ("inference", "pools"), ("uvicorn",))
+PARTS = (("record_usage",), ("run_feed",), ("inference", "pools"), ("uvicorn",))
 
 
 @pytest.fixture

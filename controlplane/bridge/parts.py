@@ -1,0 +1,96 @@
+"""How each part of the installation is, judged once for `/-/status` and the System page alike."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from controlplane.bridge.vitals import Fleet
+from inference.contract.kinds import WorkerState
+
+HEARTBEAT_KEY = "hw:jobs:beat"
+"""Where the background jobs leave the time of their last beat."""
+
+JOBS_STALE_S = 60.0
+
+NO_STORE = "the state store is not answering"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One thing the console stands on. `state` is ok, down, stale, degraded or unknown."""
+
+    name: str
+    state: str
+    detail: str = ""
+    took_ms: float | None = None
+    age_s: float | None = None
+    facts: Mapping[str, object] = field(default_factory=dict)
+
+
+def jobs_part(beat: bytes | None, now: float) -> Part:
+    """The background jobs, by the age of their last beat."""
+    if beat is None:
+        return Part("jobs", "unknown", "no beat seen yet")
+    age_s = max(0.0, now - float(beat))
+    return Part("jobs", "stale" if age_s > JOBS_STALE_S else "ok", age_s=round(age_s, 1))
+
+
+def gateways_part(fleet: Fleet) -> Part:
+    """The processes that serve: degraded without any, or if one refused or lost something."""
+    gateways = fleet.gateways
+    versions = Counter(one.applied.version for one in gateways)
+    refusals = {
+        (one.applied.refused_version, _place_of(one.applied.refused_why))
+        for one in gateways
+        if one.applied.refused_why is not None
+    }
+    lost = sum(one.events_lost_total for one in gateways)
+    troubles = {
+        "no gateway is running": not gateways,
+        "a version was refused": bool(refusals),
+        "events were lost": lost > 0,
+    }
+    facts = {
+        "processes": len(gateways),
+        "versions": [
+            {"version": version, "processes": count}
+            for version, count in sorted(versions.items(), key=lambda one: one[0] or 0)
+        ],
+        "refused": [
+            {"version": version, "why": why}
+            for version, why in sorted(refusals, key=lambda one: (one[0] or 0, one[1]))
+        ],
+        "events_lost": lost,
+        "journal_backlog": sum(one.journal_backlog for one in gateways),
+    }
+    return _reported("gateways", troubles, facts)
+
+
+def pools_part(fleet: Fleet) -> Part:
+    """Who starts the workers, and which aren't ready: degraded without a leader or by failures."""
+    failing = (WorkerState.FAILED, WorkerState.BACKING_OFF)
+    troubles = {
+        "no supervisor leads": not fleet.has_leader,
+        "the directory can't be read": fleet.workers is None,
+        "workers fail": any(worker.state in failing for worker in fleet.workers or ()),
+    }
+    facts: dict[str, object] = {"leader": fleet.has_leader}
+    if fleet.workers is not None:
+        counts = Counter(worker.state.value for worker in fleet.workers)
+        facts["workers"] = dict(sorted(counts.items()))
+        facts["not_ready"] = [
+            {"id": worker.id, "state": worker.state.value}
+            for worker in fleet.workers
+            if worker.state is not WorkerState.READY
+        ]
+    return _reported("pools", troubles, facts)
+
+
+def _place_of(why: str | None) -> str:
+    """Where a refused version is at fault; what's wrong there may name things, and stays out."""
+    return (why or "").partition(": ")[0]
+
+
+def _reported(name: str, troubles: Mapping[str, bool], facts: Mapping[str, object]) -> Part:
+    told = [trouble for trouble, is_so in troubles.items() if is_so]
+    return Part(name, "degraded" if told else "ok", "; ".join(told), facts=facts)

@@ -1,0 +1,264 @@
+"""The whole installation at one moment, for those who run it: every part, judged and measured.
+
+Each part is asked on its own and for a moment only: one that doesn't answer says so, and the others
+are told all the same. Nothing here is a secret: no address, no user, no key.
+"""
+
+import platform
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+
+import django
+import structlog
+from django.conf import settings
+from django.db import Error
+from pydantic import SecretStr
+from redis import Redis
+from redis.exceptions import RedisError, ResponseError
+
+from controlplane import __version__
+from controlplane.bridge.parts import (
+    HEARTBEAT_KEY,
+    NO_STORE,
+    Part,
+    gateways_part,
+    jobs_part,
+    pools_part,
+)
+from controlplane.bridge.store import STORE_TIMEOUT_S, open_store
+from controlplane.bridge.vitals import Fleet, read_fleet, read_propagation
+from controlplane.selectors.system import (
+    get_coverage,
+    get_database_facts,
+    get_latest_version,
+    get_ledger_facts,
+)
+from inference.contract import wire
+from inference.contract.kinds import ProcessRole
+
+RECORDER_SILENT_S = 30.0
+BACKLOG_LARGE = 10_000
+"""A tenth of the stream's bound: the recorder has fallen behind by more than a burst."""
+
+FEED_STALE_S = 10.0
+
+DISK_LOW_SHARE = 0.05
+DISK_LOW_BYTES = 1 << 30
+
+log = structlog.get_logger(__name__)
+
+
+def read_system(now: datetime) -> Sequence[Part]:
+    """Every part of the installation, in the order in which a person looks."""
+    fleet = read_fleet()
+    return [
+        software_part(),
+        _asked("database", database_part),
+        _asked("state", lambda: store_part("state", settings.HEADWORKS.state_url)),
+        *_cache_parts(),
+        *_fleet_parts(fleet),
+        _asked("jobs", lambda: _jobs(now)),
+        _asked("recorder", lambda: recorder_part(now)),
+        _asked("feed", lambda: feed_part(now)),
+        _asked("snapshots", snapshots_part),
+        disk_part(),
+    ]
+
+
+def _asked(name: str, ask: Callable[[], Part]) -> Part:
+    """What a part says, or that it doesn't answer; only the kind of a failure is told."""
+    began = time.monotonic()
+    try:
+        part = ask()
+    except (RedisError, Error, OSError) as error:
+        log.warning("a part is not answering", part=name, error=type(error).__name__)
+        return Part(name, "down", type(error).__name__)
+    took_ms = round((time.monotonic() - began) * 1_000, 1)
+    return Part(part.name, part.state, part.detail, took_ms, part.age_s, part.facts)
+
+
+def software_part() -> Part:
+    """What runs this very page."""
+    facts = {
+        "version": __version__,
+        "django": django.get_version(),
+        "python": platform.python_version(),
+    }
+    return Part("headworks", "ok", facts=facts)
+
+
+def database_part() -> Part:
+    """PostgreSQL: degraded while a migration of this release is missing."""
+    found = get_database_facts()
+    facts = {
+        "version": found.version,
+        "size_bytes": found.size_bytes,
+        "migration": found.migration,
+        "pending_migrations": list(found.pending),
+    }
+    missing = f"{len(found.pending)} migrations are not applied" if found.pending else ""
+    return Part("database", "degraded" if found.pending else "ok", missing, facts=facts)
+
+
+def _cache_parts() -> Sequence[Part]:
+    cache_url = settings.HEADWORKS.cache_url
+    if cache_url is None:
+        return ()
+    return (_asked("cache", lambda: store_part("cache", cache_url)),)
+
+
+def store_part(name: str, url: SecretStr) -> Part:
+    """One store: its version, memory and clients."""
+    with Redis.from_url(
+        url.get_secret_value(),
+        socket_timeout=STORE_TIMEOUT_S,
+        socket_connect_timeout=STORE_TIMEOUT_S,
+    ) as store:
+        told: Mapping[str, object] = store.info()
+    facts = {
+        "version": told.get("valkey_version") or told.get("redis_version"),
+        "memory_bytes": told.get("used_memory"),
+        "memory_limit_bytes": told.get("maxmemory") or None,
+        "clients": told.get("connected_clients"),
+        "up_for_s": told.get("uptime_in_seconds"),
+    }
+    return Part(name, "ok", facts=facts)
+
+
+def _fleet_parts(fleet: Fleet | None) -> Sequence[Part]:
+    if fleet is None:
+        return Part("gateways", "unknown", NO_STORE), Part("pools", "unknown", NO_STORE)
+    pools = pools_part(fleet)
+    leaders = [
+        one.process for one in fleet.vitals if one.role is ProcessRole.POOLS and one.is_leader
+    ]
+    facts = {**pools.facts, "supervisor": leaders[0] if leaders else None}
+    return _gateways(fleet), Part(pools.name, pools.state, pools.detail, facts=facts)
+
+
+def _gateways(fleet: Fleet) -> Part:
+    """The gateways by name, those among them that fell silent."""
+    part = gateways_part(fleet)
+    propagation = read_propagation()
+    if propagation is None:
+        return part
+    told = [
+        {
+            "name": one.name,
+            "version": one.version,
+            "children_live": one.children_live,
+            "children_seen": one.children_seen,
+        }
+        for one in propagation.gateways
+    ]
+    missing = list(propagation.missing)
+    facts = {
+        "version": propagation.version,
+        "seen": propagation.seen,
+        "applied": propagation.applied,
+        "by_name": told,
+        "missing": missing,
+        **{name: one for name, one in part.facts.items() if name not in ("versions", "processes")},
+    }
+    if not missing:
+        return Part(part.name, part.state, part.detail, facts=facts)
+    words = "; ".join(word for word in (part.detail, f"missing: {', '.join(missing)}") if word)
+    return Part(part.name, "degraded", words, facts=facts)
+
+
+def _jobs(now: datetime) -> Part:
+    with open_store() as store:
+        return jobs_part(store.get(HEARTBEAT_KEY), now.timestamp())
+
+
+def recorder_part(now: datetime) -> Part:
+    """How far the ledger is behind the stream, and what was set aside."""
+    ledger = get_ledger_facts()
+    with open_store() as store:
+        length = store.xlen(wire.USAGE_STREAM)
+        group = _recorder_group(store)
+        silent_s = _silent_s(store) if group else None
+    waiting = None if group is None else int(group["pending"]) + int(group["lag"] or 0)
+    troubles = {
+        "it has not run yet": group is None,
+        f"no recorder has asked for {silent_s or 0:,.0f} s": (silent_s or 0) > RECORDER_SILENT_S,
+        "no recorder reads the stream": group is not None and silent_s is None,
+        f"{waiting or 0:,} entries wait": (waiting or 0) > BACKLOG_LARGE,
+        f"{ledger.poison_records:,} records could not be recorded": ledger.poison_records > 0,
+    }
+    told = [trouble for trouble, is_so in troubles.items() if is_so]
+    facts = {
+        "stream_entries": length,
+        "waiting_entries": waiting,
+        "journals": ledger.journals,
+        "last_mark_at": _iso(ledger.last_mark_at),
+        "poison_records": ledger.poison_records,
+        "last_poison_at": _iso(ledger.last_poison_at),
+    }
+    return Part("recorder", "degraded" if told else "ok", "; ".join(told), facts=facts)
+
+
+def _recorder_group(store: Redis) -> Mapping[str, object] | None:
+    try:
+        groups = store.xinfo_groups(wire.USAGE_STREAM)
+    except ResponseError:
+        return None
+    name = wire.USAGE_GROUP.encode()
+    return next((group for group in groups if group["name"] == name), None)
+
+
+def _silent_s(store: Redis) -> float | None:
+    """How long ago any recorder last asked; None without one."""
+    consumers = store.xinfo_consumers(wire.USAGE_STREAM, wire.USAGE_GROUP)
+    return min((one["idle"] / 1_000 for one in consumers), default=None)
+
+
+def feed_part(now: datetime) -> Part:
+    """The sampler of live pages, by the age of its newest sample."""
+    found = get_coverage(now)
+    if found.as_of is None:
+        return Part("feed", "unknown", "nothing was sampled yet")
+    age_s = max(0.0, (now - found.as_of).total_seconds())
+    facts = {"gateways_live": found.live, "gateways_seen": found.seen}
+    state = "stale" if age_s > FEED_STALE_S else "ok"
+    return Part(
+        "feed", state, age_s=round(age_s, 1), facts={**facts, "missing": list(found.missing)}
+    )
+
+
+def snapshots_part() -> Part:
+    """The newest version of the database against the one the store holds."""
+    latest = get_latest_version()
+    with open_store() as store:
+        lineage, version = store.hmget(wire.MANIFEST, "lineage", "version")
+    published = None if lineage is None or version is None else (lineage.decode(), int(version))
+    facts = {
+        "database_lineage": latest[0] if latest else None,
+        "database_version": latest[1] if latest else None,
+        "published_lineage": published[0] if published else None,
+        "published_version": published[1] if published else None,
+    }
+    if latest == published:
+        return Part("snapshots", "ok", facts=facts)
+    if published is not None and (latest is None or published > latest):
+        return Part("snapshots", "degraded", "the store is ahead of the database", facts=facts)
+    return Part("snapshots", "degraded", "the store is behind the database", facts=facts)
+
+
+def disk_part() -> Part:
+    """The disk of the data folder, as this host sees it."""
+    try:
+        usage = shutil.disk_usage(settings.HEADWORKS.var)
+    except OSError as error:
+        return Part("disk", "unknown", type(error).__name__)
+    is_low = usage.free < DISK_LOW_BYTES or usage.free < usage.total * DISK_LOW_SHARE
+    facts = {"total_bytes": usage.total, "free_bytes": usage.free}
+    return Part(
+        "disk", "degraded" if is_low else "ok", "little room" if is_low else "", facts=facts
+    )
+
+
+def _iso(at: datetime | None) -> str | None:
+    return None if at is None else at.astimezone(UTC).isoformat(timespec="seconds")

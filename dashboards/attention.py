@@ -1,0 +1,94 @@
+"""What needs a person now: facts that are there, the gravest first, and nothing else."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dashboards import words
+from dashboards.base import PoolLine, Scene
+
+_TROUBLED = {"down": "crit", "degraded": "warn", "unknown": "idle"}
+_ICONS = {"crit": "crit", "warn": "warn", "idle": "nodata"}
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One thing: how grave (crit, warn or idle), what, and in a sentence why. `pool_id` links."""
+
+    tone: str
+    title: str
+    detail: str
+    pool_id: str = ""
+
+    @property
+    def icon(self) -> str:
+        return _ICONS[self.tone]
+
+
+def needs_of(scene: Scene) -> Sequence[Need]:
+    """All of them."""
+    found = [*_store(scene), *_gateways(scene), *_pools(scene.pools), *_costs(scene)]
+    return sorted(found, key=lambda one: list(_ICONS).index(one.tone))
+
+
+def _store(scene: Scene) -> Iterator[Need]:
+    if not scene.has_store:
+        yield Need("crit", "The state store is not answering", "Gateways serve on; figures stop.")
+
+
+def _gateways(scene: Scene) -> Iterator[Need]:
+    coverage = scene.view.coverage
+    if scene.has_store and coverage.seen == 0:
+        yield Need(
+            "crit", "No gateway reports", "None has said anything within the last 10 minutes."
+        )
+    if coverage.missing:
+        names = words.named(coverage.missing)
+        verb = "is" if len(coverage.missing) == 1 else "are"
+        yield Need("crit", f"{names} {verb} silent", coverage_sentence(scene))
+    for one in scene.refusals:
+        version = "a version" if one.version is None else f"version {one.version}"
+        yield Need("warn", f"{one.gateway} refused {version}", one.why or "It runs the one before.")
+
+
+def _pools(pools: Sequence[PoolLine]) -> Iterator[Need]:
+    for pool in pools:
+        tone = _TROUBLED.get(pool.state)
+        if tone is None:
+            continue
+        ready = "" if pool.ready is None else f"{pool.ready} of {pool.wanted} ready"
+        detail = ": ".join(part for part in (ready, pool.reason) if part)
+        title = {"down": "has no ready worker", "degraded": "is degraded"}.get(
+            pool.state, "can't be judged"
+        )
+        yield Need(tone, f"{pool.name} {title}", detail, pool.id)
+
+
+def _costs(scene: Scene) -> Iterator[Need]:
+    if scene.view.summary.has_unknown_cost:
+        yield Need(
+            "warn", "Some requests have no price", "Their model lacks one; costs leave them out."
+        )
+
+
+def gap_needs_of(scene: Scene) -> Sequence[Need]:
+    """Buckets nobody told anything of, while there are gateways; only a whole window knows."""
+    view = scene.view
+    blank = sum(share == 0 for share in view.covered)
+    if not blank or not scene.has_store or not view.coverage.seen:
+        return ()
+    detail = "No gateway reported in them; they are shown as gaps, not as 0."
+    return (Need("idle", f"{blank} of {len(view.covered)} buckets have no data", detail),)
+
+
+def coverage_sentence(scene: Scene) -> str:
+    """Which gateways the figures come from: `1 of 2 gateways report: gw-b is silent`."""
+    coverage = scene.view.coverage
+    if coverage.seen == 0:
+        return "No gateway reports"
+    noun = "gateway" if coverage.seen == 1 else "gateways"
+    verb = "reports" if coverage.seen == 1 else "report"
+    told = f"{coverage.live} of {coverage.seen} {noun} {verb}"
+    if not coverage.missing:
+        return told
+    verb = "is" if len(coverage.missing) == 1 else "are"
+    return f"{told}: {words.named(coverage.missing)} {verb} silent"

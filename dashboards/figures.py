@@ -1,0 +1,147 @@
+"""Charts as Plotly figures: plain dicts, without a colour in them.
+
+Colours are the theme's: each trace says in `meta.slot` which one is its own, and the page's script
+puts it in, again when the theme changes. Times are milliseconds since the epoch; the script prints
+them in the reporting zone. A gap is a grey band with the words, and no line crosses it.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dashboards.base import OTHER_SLOT, Chart, Panel, Scene, Series, Values
+from dashboards.kinds import Fold, Form
+from dashboards.words import NO_DATA
+
+MOST_SERIES = 4
+MARKER_PX = 5
+_ROOM_ABOVE = 1.08
+_OTHER = "other"
+
+
+def figure_of(panel: Panel, chart: Chart, scene: Scene) -> dict[str, Any]:
+    """The whole figure of one panel."""
+    at = [int(one.timestamp()) for one in scene.view.at]
+    bucket_s = scene.view.span.bucket_s
+    shown = folded(chart)
+    missing = gaps_of(chart, scene)
+    bands = list(_bands(at, missing, bucket_s))
+    return {
+        "data": [_trace(panel.form, chart.fold, one, at) for one in shown],
+        "layout": {
+            "xaxis": {"type": "date", "range": _range_of(at, bucket_s)},
+            "yaxis": {"range": [0, top_of(panel, chart, shown)]},
+            "shapes": [shape for shape, _ in bands],
+            "annotations": [words for _, words in bands],
+        },
+        "meta": {
+            "measure": panel.measure,
+            "form": panel.form,
+            "gaps": "workers" if chart.is_of_workers else "gateways",
+            "top": chart.top,
+        },
+    }
+
+
+def folded(chart: Chart) -> list[tuple[Series, Sequence[str]]]:
+    """The series to draw, each with the keys it is made of: at most four, and the rest as one."""
+    if len(chart.series) <= MOST_SERIES + 1:
+        return [(one, (one.key,)) for one in chart.series]
+    rest = chart.series[MOST_SERIES:]
+    other = Series(
+        _OTHER,
+        f"Other ({len(rest)})" + (", mean" if chart.fold is Fold.MEAN else ""),
+        _joined([one.values for one in rest], chart.fold),
+        OTHER_SLOT,
+    )
+    kept = [(one, (one.key,)) for one in chart.series[:MOST_SERIES]]
+    return [*kept, (other, tuple(one.key for one in rest))]
+
+
+def _joined(columns: Sequence[Values], fold: Fold) -> Values:
+    made: list[float | None] = []
+    for bucket in zip(*columns, strict=True):
+        known = [value for value in bucket if value is not None]
+        whole = sum(known) if known else None
+        made.append(whole / len(known) if whole is not None and fold is Fold.MEAN else whole)
+    return made
+
+
+def gaps_of(chart: Chart, scene: Scene) -> list[bool]:
+    """Which buckets nobody told anything of."""
+    if not chart.is_of_workers:
+        return [share == 0 for share in scene.view.covered]
+    columns = [one.values for one in chart.series]
+    return [all(column[at] is None for column in columns) for at in range(len(scene.view.at))]
+
+
+def isolated(values: Values) -> list[bool]:
+    """Which values have no neighbour, so that no line shows them."""
+    padded = [None, *values, None]
+    return [
+        value is not None and padded[at] is None and padded[at + 2] is None
+        for at, value in enumerate(values)
+    ]
+
+
+def top_of(panel: Panel, chart: Chart, shown: Sequence[tuple[Series, Sequence[str]]]) -> float:
+    """The upper end of the scale; one where there is nothing to scale by."""
+    if chart.top is not None:
+        return chart.top
+    columns = [one.values for one, _ in shown]
+    if panel.form is Form.BARS:
+        columns = [[sum(v or 0 for v in bucket) for bucket in zip(*columns, strict=True)]]
+    highest = max((value or 0 for column in columns for value in column), default=0)
+    return highest * _ROOM_ABOVE if highest else 1
+
+
+def _range_of(at: Sequence[int], bucket_s: int) -> list[int]:
+    if not at:
+        return [0, 1]
+    half_ms = bucket_s * 500
+    return [at[0] * 1_000 - half_ms, at[-1] * 1_000 + half_ms]
+
+
+def _trace(
+    form: Form, fold: Fold, shown: tuple[Series, Sequence[str]], at: Sequence[int]
+) -> dict[str, Any]:
+    one, keys = shown
+    trace: dict[str, Any] = {
+        "name": one.label,
+        "x": [second * 1_000 for second in at],
+        "y": list(one.values),
+        "hoverinfo": "none",
+        "meta": {"key": one.key, "of": list(keys), "slot": one.slot, "fold": fold},
+    }
+    if form is Form.BARS:
+        return trace | {"type": "bar"}
+    alone = isolated(one.values)
+    return trace | {
+        "type": "scatter",
+        "mode": "lines+markers" if any(alone) else "lines",
+        "line": {"width": one.width, "dash": one.dash, "shape": "linear"},
+        "marker": {"size": [MARKER_PX if is_alone else 0 for is_alone in alone]},
+        "connectgaps": False,
+    }
+
+
+def runs_of(missing: Sequence[bool]) -> Iterator[tuple[int, int]]:
+    """First and last place of each run of gaps."""
+    first = None
+    for place, is_missing in enumerate([*missing, False]):
+        if is_missing and first is None:
+            first = place
+        if not is_missing and first is not None:
+            yield first, place - 1
+            first = None
+
+
+def _bands(
+    at: Sequence[int], missing: Sequence[bool], bucket_s: int
+) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """A band from half a bucket before a gap to half a bucket after it, and its words."""
+    half_ms = bucket_s * 500
+    for first, last in runs_of(missing):
+        x0, x1 = at[first] * 1_000 - half_ms, at[last] * 1_000 + half_ms
+        band = {"type": "rect", "xref": "x", "yref": "paper", "x0": x0, "x1": x1, "y0": 0, "y1": 1}
+        words = {"xref": "x", "yref": "paper", "x": (x0 + x1) / 2, "y": 0.5, "text": NO_DATA}
+        yield band | {"layer": "below"}, words | {"showarrow": False}

@@ -1,0 +1,51 @@
+"""The closed vocabularies of live pages; panel files are named by the values of theirs."""
+
+from enum import StrEnum
+
+
+class Page(StrEnum):
+    """The pages that are live."""
+
+    OVERVIEW = "overview"
+    POOL = "pool"
+
+
+class PanelKind(StrEnum):
+    """The charts there are."""
+
+    REQUESTS = "requests"
+    FIRST_TOKEN = "first_token"
+    OUTPUT_TOKEN = "output_token"
+    TOKENS = "tokens"
+    QUEUE = "queue"
+    KV_CACHE = "kv_cache"
+    UTILISATION = "utilisation"
+    MEMORY = "memory"
+    ERRORS = "errors"
+    ERROR_CLASSES = "error_classes"
+    COST = "cost"
+
+
+class Form(StrEnum):
+    """How values are drawn. Bars are stacked: they are parts of one total."""
+
+    LINES = "lines"
+    BARS = "bars"
+
+
+class Measure(StrEnum):
+    """What the values of a panel measure: how ticks, legends and tables print them."""
+
+    PER_SECOND = "per_second"
+    MILLISECONDS = "milliseconds"
+    PER_CENT = "per_cent"
+    COUNT = "count"
+    BYTES = "bytes"
+    DOLLARS = "dollars"
+
+
+class Fold(StrEnum):
+    """What becomes of the series beyond the fourth: their sum, or their mean."""
+
+    SUM = "sum"
+    MEAN = "mean"

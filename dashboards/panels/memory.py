@@ -1,0 +1,36 @@
+"""The memory of each worker: its GPUs', or its process group's where there are none."""
+
+from dashboards import words
+from dashboards.base import Chart, Panel, Scene
+from dashboards.gauges import series_of
+from dashboards.kinds import Measure, Page, PanelKind
+
+
+def draw(scene: Scene) -> Chart:
+    """One line a worker."""
+    series = series_of(scene, lambda one: one.memory_bytes)
+    newest = [
+        value
+        for one in series
+        if (value := next((v for v in reversed(one.values) if v is not None), None)) is not None
+    ]
+    of = "GPUs" if scene.view.summary.is_gpu else "process group"
+    return Chart(
+        sentence=(
+            f"{words.size(sum(newest))} over {words.count(len(newest), 'worker')}, of each's {of}."
+            if newest
+            else "No worker is measured."
+        ),
+        now=words.size(sum(newest)) if newest else "",
+        series=series,
+        is_of_workers=True,
+    )
+
+
+PANEL = Panel(
+    kind=PanelKind.MEMORY,
+    titles={Page.POOL: "Memory by worker"},
+    unit="bytes",
+    measure=Measure.BYTES,
+    draw=draw,
+)

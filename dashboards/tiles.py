@@ -1,0 +1,185 @@
+"""The figures at the top of a live page, as text, and the line each is the end of."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dashboards import words
+from dashboards.base import Scene, Values
+from dashboards.gauges import mean, scaled, total
+from dashboards.kinds import Page
+from dashboards.panels.utilisation import label as utilisation_label
+from dashboards.percentiles import not_enough
+
+_HEADLINE = 0.95
+_NOTHING: Values = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What a tile shows: `text` is empty where nothing is known, and `note` then says why."""
+
+    text: str
+    unit: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One tile: its name in the document, its label, and how to get figure and line."""
+
+    name: str
+    label: str
+    pages: Sequence[Page]
+    figure: Callable[[Scene], Figure]
+    line: Callable[[Scene], Values]
+
+
+def _rate(value: float | None, unit: str, note: str = "last minute") -> Figure:
+    return (
+        Figure("", note=words.NO_DATA) if value is None else Figure(words.number(value), unit, note)
+    )
+
+
+def _figure(text: str | None, note: str) -> Figure:
+    if text is None:
+        return Figure("", note=words.NO_DATA)
+    return Figure(*words.parts(text), note=note)
+
+
+def _errors(scene: Scene) -> Figure:
+    share = scene.view.summary.failure_share
+    if share is None and scene.view.summary.requests_per_s == 0:
+        return Figure("", note="no requests in the last minute")
+    return _figure(None if share is None else words.per_cent(share), "last minute")
+
+
+def _percentile(value: float | None, samples: int) -> Figure:
+    if value is None:
+        return Figure("", note=not_enough(samples))
+    return Figure(*words.parts(words.milliseconds(value)), note=f"last 5 minutes, n {samples:,}")
+
+
+def _first_token(scene: Scene) -> Figure:
+    summary = scene.view.summary
+    return _percentile(summary.first_token_ms.get(_HEADLINE), summary.samples)
+
+
+def _output_token(scene: Scene) -> Figure:
+    summary = scene.view.summary
+    return _percentile(summary.output_token_ms.get(_HEADLINE), summary.output_samples)
+
+
+def _count(value: int | None) -> Figure:
+    return Figure("", note=words.NO_DATA) if value is None else Figure(f"{value:,}", note="now")
+
+
+def _kv_cache(scene: Scene) -> Figure:
+    used = scene.view.summary.kv_used
+    return _figure(None if used is None else words.per_cent(used), "mean of workers")
+
+
+def _utilisation(scene: Scene) -> Figure:
+    summary = scene.view.summary
+    if summary.utilisation is None:
+        return Figure("", note=words.NO_DATA)
+    figure, unit = words.parts(words.per_cent(summary.utilisation / 100))
+    of = utilisation_label(is_gpu=summary.is_gpu)
+    return Figure(figure, f"{of} {unit}", "of all workers" if summary.is_gpu else "no GPU here")
+
+
+def _cost(scene: Scene) -> Figure:
+    summary = scene.view.summary
+    rate = summary.cost_nanousd_per_hour
+    if rate is None:
+        return Figure("", note=words.NO_DATA)
+    note = "some have no price" if summary.has_unknown_cost else "last minute's rate"
+    return Figure(words.dollars(rate), "/h", note)
+
+
+def _month(scene: Scene) -> Figure:
+    spent = scene.view.month_to_date_nanousd
+    if spent is None:
+        return Figure("", note=words.NO_DATA)
+    return Figure(words.dollars(spent), note=f"since 1 {scene.now.astimezone(scene.zone):%b}")
+
+
+def _gauge(join: Callable[..., Values], name: str) -> Callable[[Scene], Values]:
+    return lambda scene: join(
+        scene.view.workers, lambda one: getattr(one, name), len(scene.view.at)
+    )
+
+
+_ALL = (Page.OVERVIEW, Page.POOL)
+TILES = (
+    Tile(
+        "requests",
+        "Requests",
+        _ALL,
+        lambda scene: _rate(scene.view.summary.requests_per_s, "req/s"),
+        lambda scene: scene.view.total.requests_per_s,
+    ),
+    Tile(
+        "errors",
+        "Errors",
+        _ALL,
+        _errors,
+        lambda scene: scaled(scene.view.total.failure_share, 100.0),
+    ),
+    Tile(
+        "first_token",
+        "TTFT p95",
+        _ALL,
+        _first_token,
+        lambda scene: scene.view.total.first_token_ms.get(_HEADLINE, _NOTHING),
+    ),
+    Tile(
+        "output_token",
+        "TPOT p95",
+        _ALL,
+        _output_token,
+        lambda scene: scene.view.total.output_token_ms.get(_HEADLINE, _NOTHING),
+    ),
+    Tile(
+        "tokens_in",
+        "Tokens in",
+        _ALL,
+        lambda scene: _rate(scene.view.summary.prompt_tokens_per_s, "tok/s"),
+        lambda scene: scene.view.total.prompt_tokens_per_s,
+    ),
+    Tile(
+        "tokens_out",
+        "Tokens out",
+        _ALL,
+        lambda scene: _rate(scene.view.summary.completion_tokens_per_s, "tok/s"),
+        lambda scene: scene.view.total.completion_tokens_per_s,
+    ),
+    Tile(
+        "running",
+        "Running",
+        _ALL,
+        lambda scene: _count(scene.view.summary.running),
+        _gauge(total, "running"),
+    ),
+    Tile(
+        "waiting",
+        "Waiting",
+        _ALL,
+        lambda scene: _count(scene.view.summary.waiting),
+        _gauge(total, "waiting"),
+    ),
+    Tile("kv_cache", "KV cache", _ALL, _kv_cache, _gauge(mean, "kv_used")),
+    Tile("utilisation", "Utilisation", _ALL, _utilisation, _gauge(mean, "utilisation")),
+    Tile(
+        "cost",
+        "Cost rate",
+        _ALL,
+        _cost,
+        lambda scene: scene.view.total.cost_nanousd_per_hour,
+    ),
+    Tile("month", "Month to date", (Page.OVERVIEW,), _month, lambda scene: _NOTHING),
+)
+
+
+def tiles_of(page: Page) -> Sequence[Tile]:
+    """The tiles of a page."""
+    return [tile for tile in TILES if page in tile.pages]

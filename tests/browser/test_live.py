@@ -1,0 +1,246 @@
+"""The live pages as a person sees them: lines are drawn, states are told, gaps are gaps."""
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, WebSocketRoute, expect
+
+from controlplane.models import Pool
+from controlplane.services.actors import Actor
+from controlplane.services.pools import create_pool
+from tests.browser.conftest import DESKTOP, PHONE, Console, Visitor
+from tests.browser.test_requests import ended_now
+from tests.controlplane.bridge.conftest import MANAGE, environment_of_process
+from tests.dashboards.living import LivingFleet
+
+pytestmark = pytest.mark.browser
+
+SOON_MS = 10_000
+REMEMBERED_S = 16 * 60
+GAP = (500, 320)
+
+
+@pytest.fixture
+def pools(console: Console, actor: Actor) -> list[Pool]:
+    return [
+        create_pool(
+            actor,
+            organisation=console.organisation,
+            name=name,
+            model=model,
+            provisioner="static",
+            addresses=[f"http://127.0.0.1:{port}/v1"],
+        )
+        for name, model, port in (
+            ("llama-70b-prod", "llama-3.3-70b", 9001),
+            ("qwen3-32b-prod", "qwen3-32b", 9002),
+            ("mistral-24b-prod", "mistral-small-24b", 9003),
+        )
+    ]
+
+
+@pytest.fixture
+def fleet(console: Console, pools: list[Pool]) -> Iterator[LivingFleet]:
+    """Two gateways with a quarter of an hour behind them, two minutes of it untold."""
+    made = LivingFleet(console.store, console.organisation.pk, [pool.pk for pool in pools])
+    made.remember(REMEMBERED_S, gap=GAP)
+    with made.living():
+        yield made
+
+
+@pytest.fixture
+def feed(console: Console, fleet: LivingFleet) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(
+        [sys.executable, str(MANAGE), "run_feed"],
+        env=environment_of_process(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    yield process
+    process.send_signal(signal.SIGCONT)
+    process.terminate()
+    assert process.wait(30) == 0
+
+
+def expect_state(page: Page, state: str, words: str | re.Pattern[str]) -> None:
+    expect(page.locator("[data-live]")).to_have_attribute("data-live", state, timeout=SOON_MS)
+    expect(page.locator("[data-live-words]")).to_have_text(words)
+
+
+def drawn_lines(page: Page, panel: str) -> list[str]:
+    """The paths on the screen of one panel's lines."""
+    lines = page.locator(f"[data-panel={panel}] .scatterlayer .trace path.js-line")
+    return [line.get_attribute("d") or "" for line in lines.all()]
+
+
+@dataclass
+class Wire:
+    """The sockets a page opened; `lose_one` keeps the next message from it."""
+
+    page: Page
+    sockets: list[WebSocketRoute] = field(default_factory=list)
+    lose_one: bool = False
+
+    def tap(self) -> None:
+        self.page.route_web_socket(re.compile("/ws/live/"), self._relay)
+
+    def cut(self) -> None:
+        self.sockets[-1].close(code=1012)
+
+    def _relay(self, socket: WebSocketRoute) -> None:
+        server = socket.connect_to_server()
+        self.sockets.append(socket)
+
+        def pass_on(message: str | bytes) -> None:
+            if self.lose_one:
+                self.lose_one = False
+            else:
+                socket.send(message)
+
+        server.on_message(pass_on)
+
+
+def test_figures_are_drawn_move_and_tell_their_state(
+    visit: Callable[..., Visitor], feed: subprocess.Popen[bytes], fleet: LivingFleet
+) -> None:
+    visitor = visit()
+    page, wire = visitor.page, Wire(visitor.page)
+    wire.tap()
+    visitor.sign_in("/?window=15m", "Overview")
+    expect_state(page, "live", "Live")
+    expect(page.locator("[data-live-said]")).to_have_text("Live")
+    check_drawing(page)
+    check_newest(page, wire)
+    check_pauses(page)
+    check_silence(page, feed, fleet)
+    wire.cut()
+    expect(page.locator("[data-live-said]")).to_have_text("Reconnecting…")
+    expect_state(page, "live", "Live")
+    assert len(wire.sockets) >= 2
+    check_table(visitor)
+    check_past(visitor, wire)
+    # signed out elsewhere: the page ends up at the sign-in
+    page.context.clear_cookies()
+    wire.cut()
+    expect(page.get_by_role("button", name="Sign in")).to_be_visible(timeout=SOON_MS)
+    assert [one for one in visitor.complaints if "401" not in one and "403" not in one] == []
+    visitor.complaints.clear()
+
+
+def check_drawing(page: Page) -> None:
+    """Lines are there, on both sides of a gap that says so, with their words and footers."""
+    for panel, lines in (("first_token", 3), ("tokens", 2), ("kv_cache", 3), ("queue", 2)):
+        paths = [path for path in drawn_lines(page, panel) if "L" in path]
+        assert len(paths) >= 2 * lines, "a line before the gap and one after it"
+        assert all(path.startswith("M") for path in paths)
+    assert page.locator("[data-panel=requests] .barlayer .trace .point path").count() > 100
+    gap = page.locator("[data-panel=first_token] .annotation-text").first
+    expect(gap).to_have_text("no data")
+    expect(page.locator("[data-needs]")).to_contain_text("buckets have no data")
+    expect(page.locator("[data-live-coverage]")).to_have_text("2 of 2 gateways report")
+    expect(page.locator("[data-tile=first_token] [data-tile-unit]")).to_have_text("ms")
+    expect(page.locator("[data-panel=utilisation] [data-sentence]")).to_contain_text("CPU")
+    expect(page.locator("[data-panel=tokens] .pf")).to_contain_text("15-s buckets")
+    expect(page.locator("[data-panel=tokens] .pf")).to_contain_text("UTC")
+    expect(page.locator("[data-pools] tr")).to_have_count(3)
+
+
+def check_newest(page: Page, wire: Wire) -> None:
+    """The newest bucket is later than it was; a lost message has the document read again."""
+    panel, root = page.locator("[data-panel=tokens]"), page.locator("[data-live-page]")
+    before = int(panel.get_attribute("data-drawn") or 0)
+    expect(panel).not_to_have_attribute("data-drawn", str(before), timeout=2 * SOON_MS)
+    assert int(panel.get_attribute("data-drawn") or 0) == before + 15
+    reread = int(root.get_attribute("data-rereads") or 0)
+    wire.lose_one = True
+    expect(root).to_have_attribute("data-rereads", str(reread + 1), timeout=SOON_MS)
+    expect_state(page, "live", "Live")
+
+
+def check_pauses(page: Page) -> None:
+    """By key and by zoom; what comes meanwhile is counted."""
+    page.keyboard.press("p")
+    expect_state(page, "paused", re.compile(r"Paused \([1-9]\d* buffered\)"))
+    expect(page.locator("[data-live-said]")).to_have_text("Paused")
+    page.get_by_role("button", name="Jump to live").click()
+    expect_state(page, "live", "Live")
+    chart = page.locator("[data-panel=tokens] [data-chart]")
+    chart.scroll_into_view_if_needed()
+    box = chart.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 120, box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 220, box["y"] + 60, steps=4)
+    page.mouse.up()
+    expect_state(page, "paused", re.compile(r"Paused \(\d+ buffered\)"))
+    page.get_by_role("button", name="Jump to live").click()
+    expect_state(page, "live", "Live")
+
+
+def check_silence(page: Page, feed: subprocess.Popen[bytes], fleet: LivingFleet) -> None:
+    """A silent gateway is named; a silent feed is told by the page's own clock."""
+    coverage = page.locator("[data-live-coverage]")
+    fleet.silent.add("gw-b")
+    expect(coverage).to_have_text("1 of 2 gateways report: gw-b is silent", timeout=SOON_MS)
+    expect(page.locator("[data-needs]")).to_contain_text("gw-b is silent")
+    fleet.silent.clear()
+    expect(coverage).to_have_text("2 of 2 gateways report", timeout=SOON_MS)
+    feed.send_signal(signal.SIGSTOP)
+    expect_state(page, "stale", re.compile(r"Stale . no data for \d+ s"))
+    expect(page.locator("[data-live-said]")).to_have_text("Stale, no data")
+    feed.send_signal(signal.SIGCONT)
+    expect_state(page, "live", "Live")
+
+
+def check_table(visitor: Visitor) -> None:
+    """The same figures as a table, gaps as words."""
+    panel = visitor.page.locator("[data-panel=tokens]")
+    panel.get_by_role("button", name="View as table").click()
+    table = panel.locator("table")
+    expect(table.locator("thead th")).to_have_text(["Bucket, UTC", "in", "out"])
+    expect(table.locator("tbody tr")).to_have_count(60)
+    assert table.get_by_text("no data").count() >= 16
+    visitor.check_accessibility()
+
+
+def check_past(visitor: Visitor, wire: Wire) -> None:
+    """The past has no socket and says so."""
+    opened = len(wire.sockets)
+    visitor.go("/?window=5m&until=2026-01-01T12:00:00Z")
+    expect_state(visitor.page, "historical", "Historical")
+    assert len(wire.sockets) == opened
+    visitor.page.get_by_role("button", name="Jump to live").click()
+    expect_state(visitor.page, "live", "Live")
+    expect(visitor.page).not_to_have_url(re.compile("until="))
+
+
+def test_live_pages_are_accessible_fit_their_window_and_are_pictured(
+    visit: Callable[..., Visitor],
+    feed: subprocess.Popen[bytes],
+    console: Console,
+    pools: list[Pool],
+    shots: Path,
+) -> None:
+    console.traffic(ended_now())
+    for size, theme in ((DESKTOP, "dark"), (DESKTOP, "light"), (PHONE, "dark"), (PHONE, "light")):
+        visitor = visit(size, theme)
+        page = visitor.page
+        visitor.sign_in("/", "Overview")
+        for name, path in (("overview", "/"), ("pool-live", f"/pools/{pools[0].pk}/")):
+            visitor.go(path)
+            expect_state(page, "live", "Live")
+            expect(page.locator("[data-panel=cost]")).to_have_attribute(
+                "data-drawn", re.compile(r"\d+")
+            )
+            if (size, theme) in ((DESKTOP, "dark"), (PHONE, "light")):
+                visitor.check_accessibility()
+            overflow = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+            assert overflow <= 0, f"{name} is {overflow} px too wide at {size[0]}"
+            page.screenshot(path=shots / f"{name}-{size[0]}-{theme}.png", full_page=True)
+        page.context.close()

@@ -1,0 +1,1 @@
+"""Live figures, from what processes say of themselves to what pages and API show."""

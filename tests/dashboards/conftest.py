@@ -1,0 +1,5 @@
+"""Organisations with people who watch, on the real stores."""
+
+from tests.controlplane.conftest import _quick_passwords, actor, collected_files, state_store
+
+__all__ = ["_quick_passwords", "actor", "collected_files", "state_store"]

@@ -1,0 +1,245 @@
+"""What a live page is sent: exact words, tiles and buckets."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from controlplane.selectors.live import Coverage
+from dashboards.base import Refusal, Scene
+from dashboards.documents import document_of, encode, message_of, slots_of
+from dashboards.kinds import Page, PanelKind
+from dashboards.registry import REGISTRY
+from dashboards.scopes import LiveScope
+from tests.dashboards.factory import (
+    NOW,
+    SINCE_S,
+    percentiles,
+    pool_line,
+    scene,
+    summary,
+    traffic,
+    view,
+    worker,
+)
+
+DASH = "\N{EN DASH}"
+
+
+def sentence(kind: PanelKind, page: Page = Page.OVERVIEW, **fields: object) -> str:
+    shown = scene(page, at=view(**fields))
+    return REGISTRY[kind].draw(shown).sentence
+
+
+def tile(name: str, page: Page = Page.OVERVIEW, **fields: object) -> tuple[str, str, str]:
+    shown = document_of(scene(page, at=view(summary=summary(**fields))), is_historical=False)
+    one = shown["tiles"][name]
+    return one["text"], one["unit"], one["note"]
+
+
+def test_a_message_is_the_documents_newest_buckets() -> None:
+    lines = percentiles((1.0, 2.0, 3.0, 4.0), (None,) * 4, (None,) * 4)
+    shown = scene(at=view(total=traffic(first_token_ms=lines)))
+    document = json.loads(encode(document_of(shown, is_historical=False)))
+    message = json.loads(encode(message_of(shown, epoch="e1", seq=7)))
+    assert (message["epoch"], message["seq"]) == ("e1", 7)
+    assert message["at"] == document["at"] == [SINCE_S + 5 * n for n in range(4)]
+    assert message["as_of"] == SINCE_S + 19
+    assert message["panels"].keys() == document["panels"].keys()
+    for name, panel in message["panels"].items():
+        figure = document["panels"][name]["figure"]
+        assert panel["values"] == {one["meta"]["key"]: one["y"] for one in figure["data"]}
+        assert panel["sentence"] == document["panels"][name]["sentence"]
+    assert message["panels"]["first_token"]["values"]["p50"] == [1.0, 2.0, 3.0, 4.0]
+    assert message["tiles"] == document["tiles"]
+    assert (document["zone"], document["bucket_s"]) == ("Europe/Copenhagen", 5)
+    assert document["is_historical"] is False
+
+
+def test_the_tiles_are_the_figures_with_their_units() -> None:
+    assert tile("requests") == ("38.4", "req/s", "last minute")
+    assert tile("errors") == ("0.42", "%", "last minute")
+    assert tile("first_token") == ("842", "ms", "last 5 minutes, n 1,240")
+    assert tile("output_token") == ("31", "ms", "last 5 minutes, n 60")
+    assert tile("tokens_in") == ("34.6 k", "tok/s", "last minute")
+    assert tile("tokens_out") == ("8,070", "tok/s", "last minute")
+    assert tile("running") == ("148", "", "now")
+    assert tile("waiting") == ("18", "", "now")
+    assert tile("kv_cache") == ("68", "%", "mean of workers")
+    assert tile("utilisation") == ("71.2", "CPU %", "no GPU here")
+    assert tile("utilisation", is_gpu=True) == ("71.2", "GPU %", "of all workers")
+    assert tile("cost") == ("$48.90", "/h", "last minute's rate")
+    assert tile("month") == ("$26,914.12", "", "since 1 Nov")
+    assert "month" not in document_of(scene(Page.POOL), is_historical=False)["tiles"]
+
+
+def test_a_tile_of_too_few_samples_says_how_many_there_are() -> None:
+    few = percentiles(210.0, None, None)
+    assert tile("first_token", first_token_ms=few, samples=3) == (
+        "",
+        "",
+        "Not enough data (3/20)",
+    )
+
+
+def test_unknown_is_no_data_and_nothing_is_zero() -> None:
+    assert tile("requests", requests_per_s=None) == ("", "", "no data")
+    assert tile("requests", requests_per_s=0.0) == ("0", "req/s", "last minute")
+    assert tile("errors", failure_share=None, requests_per_s=0.0) == (
+        "",
+        "",
+        "no requests in the last minute",
+    )
+    assert tile("kv_cache", kv_used=None) == ("", "", "no data")
+    assert tile("cost", cost_nanousd_per_hour=None) == ("", "", "no data")
+    assert tile("cost", cost_nanousd_per_hour=123_456, has_unknown_cost=True) == (
+        "$0.00012",
+        "/h",
+        "some have no price",
+    )
+
+
+def test_each_chart_says_in_a_sentence_what_it_shows() -> None:
+    by_pool = {"pool_a": summary(requests_per_s=16.5), "pool_b": summary(requests_per_s=12.0)}
+    shown = scene(at=view(pool_summaries=by_pool), pools=(pool_line("a"), pool_line("b")))
+    assert REGISTRY[PanelKind.REQUESTS].draw(shown).sentence == (
+        "38.4 requests a second over the last minute; a serves 43 %."
+    )
+    assert sentence(PanelKind.FIRST_TOKEN) == (
+        "p50 212 ms, p95 842 ms, p99 1,118 ms over the last 5 minutes, 1,240 samples."
+    )
+    assert sentence(PanelKind.OUTPUT_TOKEN) == (
+        "p50 19 ms, p95 31 ms over the last 5 minutes, 60 samples."
+        " Not enough data for p99 (60/100)."
+    )
+    assert sentence(PanelKind.TOKENS) == (
+        "34.6 k tokens in and 8,070 out a second over the last minute."
+    )
+    assert sentence(PanelKind.QUEUE) == "148 running and 18 waiting in the engines."
+    assert sentence(PanelKind.KV_CACHE) == "68 % used now, the mean of all workers."
+    assert sentence(PanelKind.UTILISATION) == (
+        "CPU 71.2 % now, the mean of all workers, of all of the host's CPUs."
+    )
+    assert sentence(PanelKind.ERRORS) == "0.42 % of requests failed in the last minute."
+    assert sentence(PanelKind.COST) == "$48.90 an hour at the last minute's rate."
+    assert sentence(PanelKind.MEMORY, Page.POOL, workers=(worker(0), worker(1))) == (
+        "4 GB over 2 workers, of each's process group."
+    )
+    assert sentence(PanelKind.ERROR_CLASSES, Page.POOL) == "By error code: upstream timeout."
+
+
+def test_without_data_the_sentences_say_so() -> None:
+    none = summary(
+        requests_per_s=None, failure_share=None, samples=0, first_token_ms={}, kv_used=None,
+        running=None, waiting=None, utilisation=None, cost_nanousd_per_hour=None,
+    )  # fmt: skip
+    said = {
+        kind: sentence(kind, summary=none) for kind in REGISTRY if Page.OVERVIEW in _pages(kind)
+    }
+    assert said[PanelKind.REQUESTS] == "No gateway reported in the last minute."
+    assert said[PanelKind.FIRST_TOKEN] == "No samples in the last 5 minutes."
+    assert said[PanelKind.KV_CACHE] == "No worker tells how full its KV cache is."
+    assert said[PanelKind.UTILISATION] == "No worker is measured."
+    idle = summary(requests_per_s=0.0, failure_share=None)
+    assert sentence(PanelKind.REQUESTS, summary=idle) == "No requests in the last minute."
+    assert sentence(PanelKind.ERRORS, summary=idle) == "No requests in the last minute."
+
+
+def _pages(kind: PanelKind) -> set[Page]:
+    return set(REGISTRY[kind].titles)
+
+
+def needs(**fields: object) -> list[tuple[str, str, str]]:
+    document = document_of(scene(**fields), is_historical=False)
+    told = [*document["needs"], *document["gap_needs"]]
+    return [(one["tone"], one["title"], one["detail"]) for one in told]
+
+
+def test_a_silent_gateway_is_named() -> None:
+    one_of_two = Coverage(1, 2, ("gw-b",), NOW)
+    shown = scene(at=view(coverage=one_of_two))
+    document = document_of(shown, is_historical=False)
+    assert document["coverage"] == {
+        "live": 1,
+        "seen": 2,
+        "missing": ["gw-b"],
+        "sentence": "1 of 2 gateways report: gw-b is silent",
+    }
+    assert needs(at=view(coverage=one_of_two)) == [
+        ("crit", "gw-b is silent", "1 of 2 gateways report: gw-b is silent")
+    ]
+
+
+def test_what_needs_attention_is_facts_the_gravest_first() -> None:
+    assert needs() == []
+    pools = (
+        pool_line("a", "degraded", reason="a/1 failed: no answer", ready=1, wanted=2),
+        pool_line("b", "down", reason="no supervisor leads, so nothing starts", ready=0),
+        pool_line("c", "stopped", ready=0, wanted=0),
+    )
+    refused = (Refusal("gw-a", 41, "routes.rt_1"),)
+    cut = view(covered=(1.0, 0.0, 0.0, 1.0), summary=summary(has_unknown_cost=True))
+    assert needs(pools=pools, refusals=refused, at=cut) == [
+        ("crit", "b has no ready worker", "0 of 1 ready: no supervisor leads, so nothing starts"),
+        ("warn", "gw-a refused version 41", "routes.rt_1"),
+        ("warn", "a is degraded", "1 of 2 ready: a/1 failed: no answer"),
+        ("warn", "Some requests have no price", "Their model lacks one; costs leave them out."),
+        (
+            "idle",
+            "2 of 4 buckets have no data",
+            "No gateway reported in them; they are shown as gaps, not as 0.",
+        ),
+    ]
+
+
+def test_without_its_store_the_page_says_so_once() -> None:
+    blind = view(coverage=Coverage(0, 0, (), None))
+    assert [one[1] for one in needs(at=blind, has_store=False, pools=())] == [
+        "The state store is not answering"
+    ]
+    assert [one[1] for one in needs(at=blind, pools=())] == ["No gateway reports"]
+
+
+def test_a_row_of_the_pools_table_tells_dashes_from_zero() -> None:
+    figures = {"pool_a": summary(waiting=0, kv_used=0.86, cost_nanousd_per_hour=16_800_000_000)}
+    shown = scene(
+        at=view(pool_summaries=figures),
+        pools=(pool_line("a", ready=3, wanted=4), pool_line("b", "unknown", ready=None)),
+    )
+    first, second = document_of(shown, is_historical=False)["pools"]
+    assert first == {
+        "id": "pool_a", "name": "a", "model": "gpt-x", "state": "Ready", "icon": "ok",
+        "tone": "ok", "reason": "", "ready": "3 / 4", "kv_used": 0.86, "kv": "86 %",
+        "queue": "148 / 0", "first_token": "842 ms", "cost": "$16.80",
+    }  # fmt: skip
+    assert (second["ready"], second["kv"], second["queue"]) == (
+        f"{DASH} / 1",
+        "no data",
+        f"{DASH} / {DASH}",
+    )
+    assert (second["first_token"], second["cost"]) == (DASH, DASH)
+
+
+@pytest.mark.parametrize(("after_s", "is_partial"), [(-2, True), (0, False), (3, False)])
+def test_a_bucket_that_still_fills_is_called_partial(after_s: int, is_partial: bool) -> None:
+    shown = scene(now=NOW + timedelta(seconds=after_s))
+    assert document_of(shown, is_historical=False)["partial"] is is_partial
+
+
+def test_a_pool_keeps_its_colour_whatever_its_traffic() -> None:
+    assert slots_of(["pool_c", "pool_a", "pool_b"], 2) == {"pool_a": 1, "pool_b": 2, "pool_c": 1}
+
+
+def test_a_scopes_name_has_its_organisation_and_is_read_back() -> None:
+    scope = LiveScope("org_1", Page.POOL, "pool_1", "1h")
+    assert scope.name == "live.org_1.pool.pool_1.1h"
+    assert LiveScope.named(scope.name) == scope
+    everything = LiveScope("org_1", Page.OVERVIEW, "", "15m")
+    assert LiveScope.named("live.org_1.overview.all.15m") == everything
+    assert LiveScope.named("live.org_1.overview.all.3m") is None
+    assert LiveScope.named("nonsense") is None
+
+
+def test_the_page_of_one_pool_has_no_table_of_pools() -> None:
+    shown: Scene = scene(Page.POOL)
+    assert document_of(shown, is_historical=False)["pools"] == []

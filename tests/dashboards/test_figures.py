@@ -1,0 +1,162 @@
+"""Charts as Plotly figures: exact data, gaps that stay gaps, and nothing of a colour."""
+
+import json
+
+import pytest
+
+from dashboards.base import Chart, Panel, Series
+from dashboards.documents import encode
+from dashboards.figures import figure_of, folded, isolated, runs_of
+from dashboards.kinds import Fold, Form, Measure, Page, PanelKind
+from dashboards.registry import REGISTRY, panels_of
+from tests.dashboards.factory import SINCE_S, percentiles, scene, traffic, view, worker
+
+X_MS = [(SINCE_S + 5 * n) * 1_000 for n in range(4)]
+
+
+def drawn(kind: PanelKind, page: Page = Page.OVERVIEW, **fields: object) -> dict:
+    panel, shown = REGISTRY[kind], scene(page, at=view(**fields))
+    return figure_of(panel, panel.draw(shown), shown)
+
+
+def test_percentiles_share_one_hue_and_differ_by_their_dashes() -> None:
+    lines = percentiles((210.0, 212.0, 215.0, 220.0), (None, 840.0, 842.0, 850.0), (None,) * 4)
+    figure = drawn(PanelKind.FIRST_TOKEN, total=traffic(first_token_ms=lines))
+    assert [
+        (one["name"], one["y"], one["line"], one["mode"], one["meta"]["slot"])
+        for one in figure["data"]
+    ] == [
+        (
+            "p50",
+            [210.0, 212.0, 215.0, 220.0],
+            {"width": 1.5, "dash": "dot", "shape": "linear"},
+            "lines",
+            1,
+        ),
+        (
+            "p95",
+            [None, 840.0, 842.0, 850.0],
+            {"width": 2.0, "dash": "solid", "shape": "linear"},
+            "lines",
+            1,
+        ),
+        ("p99", [None] * 4, {"width": 1.25, "dash": "dash", "shape": "linear"}, "lines", 1),
+    ]
+    assert all(one["x"] == X_MS and one["connectgaps"] is False for one in figure["data"])
+    assert figure["layout"]["yaxis"]["range"] == [0, 850.0 * 1.08]
+    assert figure["layout"]["xaxis"]["range"] == [X_MS[0] - 2_500, X_MS[-1] + 2_500]
+
+
+def test_plain_lines_are_thin_and_without_markers() -> None:
+    figure = drawn(PanelKind.TOKENS)
+    assert [(one["line"]["width"], one["mode"]) for one in figure["data"]] == [(1.75, "lines")] * 2
+
+
+def test_a_bucket_nobody_reported_is_a_band_with_the_words_and_never_zero() -> None:
+    cut = (1.0, None, None, 3.0)
+    figure = drawn(
+        PanelKind.TOKENS,
+        covered=(1.0, 0.0, 0.0, 1.0),
+        total=traffic(prompt_tokens_per_s=cut, completion_tokens_per_s=cut),
+    )
+    assert figure["data"][0]["y"] == [1.0, None, None, 3.0]
+    assert figure["layout"]["shapes"] == [
+        {
+            "type": "rect",
+            "xref": "x",
+            "yref": "paper",
+            "x0": X_MS[1] - 2_500,
+            "x1": X_MS[2] + 2_500,
+            "y0": 0,
+            "y1": 1,
+            "layer": "below",
+        }
+    ]
+    assert [(one["text"], one["x"]) for one in figure["layout"]["annotations"]] == [
+        ("no data", (X_MS[1] + X_MS[2]) / 2)
+    ]
+
+
+def test_a_bucket_reported_without_requests_is_no_gap() -> None:
+    figure = drawn(PanelKind.REQUESTS)
+    assert figure["data"][0]["y"] == [1.0, 2.0, 0.0, 3.0]
+    assert figure["layout"]["shapes"] == []
+
+
+def test_workers_have_gaps_of_their_own() -> None:
+    figure = drawn(PanelKind.UTILISATION, Page.POOL, workers=(worker(0), worker(1)))
+    assert [one["name"] for one in figure["data"]] == ["pool_a/0", "pool_a/1"]
+    assert [one["x0"] for one in figure["layout"]["shapes"]] == [X_MS[2] - 2_500]
+    assert figure["layout"]["yaxis"]["range"] == [0, 104.0]
+    assert figure["meta"]["gaps"] == "workers"
+
+
+def test_only_a_value_without_neighbours_gets_a_marker() -> None:
+    assert isolated([1.0, None, 2.0, None, 3.0, 4.0]) == [True, False, True, False, False, False]
+    figure = drawn(PanelKind.KV_CACHE, Page.POOL, workers=(worker(kv_used=(0.5, 0.6, None, 0.7)),))
+    assert figure["data"][0]["mode"] == "lines+markers"
+    assert figure["data"][0]["marker"] == {"size": [0, 0, 0, 5]}
+
+
+def test_runs_of_gaps_are_found_at_both_ends() -> None:
+    assert list(runs_of([True, False, True, True])) == [(0, 0), (2, 3)]
+    assert list(runs_of([])) == []
+
+
+@pytest.mark.parametrize(
+    ("fold", "label", "values"),
+    [(Fold.SUM, "Other (2)", [11.0, 6.0]), (Fold.MEAN, "Other (2), mean", [5.5, 6.0])],
+)
+def test_beyond_the_fourth_of_many_series_is_other(
+    fold: Fold, label: str, values: list[float]
+) -> None:
+    rest = (Series("e", "e", (5.0, None)), Series("f", "f", (6.0, 6.0)))
+    four = tuple(Series(key, key, (1.0, 1.0)) for key in "abcd")
+    other, keys = folded(Chart("", "", (*four, *rest), fold=fold))[-1]
+    assert (other.label, other.values, other.slot, keys) == (label, values, 8, ("e", "f"))
+    assert len(folded(Chart("", "", (*four, rest[0])))) == 5
+
+
+def test_bars_are_scaled_by_their_sum() -> None:
+    parts = (Series("a", "a", (1.0, 2.0, None, 0.0)), Series("b", "b", (1.0, 3.0, None, 0.0)))
+    panel = Panel(
+        PanelKind.REQUESTS,
+        {Page.OVERVIEW: "x"},
+        "req/s",
+        Measure.PER_SECOND,
+        lambda shown: Chart("", "", parts),
+        Form.BARS,
+    )
+    figure = figure_of(panel, panel.draw(scene()), scene())
+    assert figure["layout"]["yaxis"]["range"] == [0, 5.0 * 1.08]
+    assert [one["type"] for one in figure["data"]] == ["bar", "bar"]
+
+
+def test_a_chart_without_a_value_has_a_scale_all_the_same() -> None:
+    figure = drawn(PanelKind.FIRST_TOKEN, at=(), covered=(), total=traffic(first_token_ms={}))
+    assert figure["layout"]["yaxis"]["range"] == [0, 1]
+    assert figure["layout"]["xaxis"]["range"] == [0, 1]
+
+
+@pytest.mark.parametrize("page", Page)
+def test_every_panel_draws_both_an_empty_and_a_full_page_without_a_colour(page: Page) -> None:
+    none = (None,) * 4
+    blank = traffic(
+        **{
+            name: none
+            for name in (
+                *("requests", "requests_per_s", "failure_share", "prompt_tokens_per_s"),
+                *("completion_tokens_per_s", "cost_nanousd_per_hour"),
+            )
+        },
+        failures={},
+    )
+    empty = scene(page, at=view(total=blank, covered=(0.0,) * 4))
+    full = scene(page, at=view(workers=(worker(0), worker(1)), pools=(traffic("pool_a", "a"),)))
+    for panel in panels_of(page):
+        for shown in (empty, full):
+            chart = panel.draw(shown)
+            assert chart.sentence.endswith(".")
+            text = encode(figure_of(panel, chart, shown))
+            assert "color" not in text
+            assert json.loads(text)["data"] is not None
