@@ -7,3 +7,5 @@ one file a layer, named alike, then its section in `compiler` if the data plane 
 
 Nothing is imported here: `controlplane.local` runs where Django isn't started.
 """
+
+__version__ = "0.1.0"

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import BadRequest, PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
 from django_htmx.http import HttpResponseClientRedirect
@@ -21,6 +21,7 @@ from controlplane.selectors.organisations import list_organisations
 PARAMETER = "organisation"
 _SESSION_KEY = "organisation"
 _MOST_OFFERED = 50
+_PASSWORD = "my-password"
 
 P = ParamSpec("P")
 
@@ -55,6 +56,8 @@ def scoped(
     def inner(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
         if not isinstance(request.user, User):
             return _to_sign_in(request)
+        if request.user.must_change_password:
+            return _to_password(request)
         scope = _find_scope(request, get_access_of_user(request.user))
         try:
             with timezone.override(scope.zone):
@@ -67,11 +70,43 @@ def scoped(
     return inner
 
 
+def personal(
+    view: Callable[Concatenate[HttpRequest, Scope | None, P], HttpResponse],
+) -> Callable[Concatenate[HttpRequest, P], HttpResponse]:
+    """Give a view about its reader the scope, or None to somebody without any role.
+
+    Strangers go to the sign-in page.
+    """
+
+    @wraps(view)
+    def inner(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+        if not isinstance(request.user, User):
+            return _to_sign_in(request)
+        if request.user.must_change_password and request.path != reverse(_PASSWORD):
+            return _to_password(request)
+        try:
+            scope = _find_scope(request, get_access_of_user(request.user))
+        except PermissionDenied:
+            return view(request, None, *args, **kwargs)
+        with timezone.override(scope.zone):
+            return view(request, scope, *args, **kwargs)
+
+    return inner
+
+
 def _to_sign_in(request: HttpRequest) -> HttpResponse:
     """A page is sent there; a part of a page, that its session outlived, sends the page there."""
     if "HX-Request" in request.headers:
         return HttpResponseClientRedirect(reverse("account_login"))
     return redirect_to_login(request.get_full_path())
+
+
+def _to_password(request: HttpRequest) -> HttpResponse:
+    """Whose password somebody else made up chooses one before all else."""
+    place = reverse(_PASSWORD)
+    if "HX-Request" in request.headers:
+        return HttpResponseClientRedirect(place)
+    return HttpResponseRedirect(place)
 
 
 def _find_scope(request: HttpRequest, access: Access) -> Scope:

@@ -1,12 +1,214 @@
-"""Paths of the pages; nouns in the plural, as everywhere."""
+"""Paths of the pages; nouns in the plural, as everywhere.
+
+A noun has five: its list under its plural, making one at `new/`, and one, its `edit/` and its
+`delete/` under its id.
+"""
 
 from django.urls import path
-from django.views.generic import RedirectView
 
+from controlplane.console.propagation import propagation
+from controlplane.console.views.audit import AuditDetail, AuditList
+from controlplane.console.views.bindings import (
+    BindingCreate,
+    BindingDelete,
+    BindingDetail,
+    BindingList,
+)
+from controlplane.console.views.keys import (
+    KeyCreate,
+    KeyDetail,
+    KeyEdit,
+    KeyList,
+    KeyRevoke,
+    KeyRotate,
+)
+from controlplane.console.views.keys import act_views as key_act_views
+from controlplane.console.views.me import me, my_password, my_sessions
+from controlplane.console.views.models import (
+    ModelCreate,
+    ModelDelete,
+    ModelDetail,
+    ModelEdit,
+    ModelList,
+)
+from controlplane.console.views.organisations import (
+    OrganisationCreate,
+    OrganisationDetail,
+    OrganisationEdit,
+    OrganisationList,
+)
+from controlplane.console.views.pool_logs import PoolLog
+from controlplane.console.views.pools import (
+    PoolCreate,
+    PoolDelete,
+    PoolDetail,
+    PoolEdit,
+    PoolList,
+)
+from controlplane.console.views.pools import act_views as pool_act_views
+from controlplane.console.views.prices import (
+    PriceCreate,
+    PriceDelete,
+    PriceDetail,
+    PriceEdit,
+    PriceList,
+)
+from controlplane.console.views.projects import (
+    ProjectCreate,
+    ProjectDelete,
+    ProjectDetail,
+    ProjectEdit,
+    ProjectList,
+)
 from controlplane.console.views.requests import request_detail, request_list
+from controlplane.console.views.routes import (
+    RouteCreate,
+    RouteDelete,
+    RouteDetail,
+    RouteEdit,
+    RouteList,
+)
+from controlplane.console.views.service_accounts import (
+    ServiceAccountAct,
+    ServiceAccountCreate,
+    ServiceAccountDelete,
+    ServiceAccountDetail,
+    ServiceAccountEdit,
+    ServiceAccountList,
+    TokenCreate,
+    TokenRevoke,
+)
+from controlplane.console.views.snapshots import SnapshotDetail, SnapshotList, SnapshotRestore
+from controlplane.console.views.system import SystemPage
+from controlplane.console.views.teams import (
+    TeamCreate,
+    TeamDelete,
+    TeamDetail,
+    TeamEdit,
+    TeamList,
+)
+from controlplane.console.views.usage import MyUsageExport, MyUsagePage, UsageExport, UsagePage
+from controlplane.console.views.users import (
+    UserAct,
+    UserCreate,
+    UserDetail,
+    UserEdit,
+    UserList,
+    UserPassword,
+)
 
 urlpatterns = [
-    path("", RedirectView.as_view(pattern_name="requests"), name="home"),
+    path("propagation/<int:version>/", propagation, name="propagation"),
+    path("models/", ModelList.as_view(), name="models"),
+    path("models/new/", ModelCreate.as_view(), name="model-create"),
+    path("models/<str:pk>/", ModelDetail.as_view(), name="model"),
+    path("models/<str:pk>/edit/", ModelEdit.as_view(), name="model-edit"),
+    path("models/<str:pk>/delete/", ModelDelete.as_view(), name="model-delete"),
+    path("routes/", RouteList.as_view(), name="routes"),
+    path("routes/new/", RouteCreate.as_view(), name="route-create"),
+    path("routes/<str:pk>/", RouteDetail.as_view(), name="route"),
+    path("routes/<str:pk>/edit/", RouteEdit.as_view(), name="route-edit"),
+    path("routes/<str:pk>/delete/", RouteDelete.as_view(), name="route-delete"),
+    path("prices/", PriceList.as_view(), name="prices"),
+    path("prices/new/", PriceCreate.as_view(), name="price-create"),
+    path("prices/<str:pk>/", PriceDetail.as_view(), name="price"),
+    path("prices/<str:pk>/edit/", PriceEdit.as_view(), name="price-edit"),
+    path("prices/<str:pk>/delete/", PriceDelete.as_view(), name="price-delete"),
+    path("organisations/", OrganisationList.as_view(), name="organisations"),
+    path("organisations/new/", OrganisationCreate.as_view(), name="organisation-create"),
+    path("organisations/<str:pk>/", OrganisationDetail.as_view(), name="organisation"),
+    path("organisations/<str:pk>/edit/", OrganisationEdit.as_view(), name="organisation-edit"),
+    path("teams/", TeamList.as_view(), name="teams"),
+    path("teams/new/", TeamCreate.as_view(), name="team-create"),
+    path("teams/<str:pk>/", TeamDetail.as_view(), name="team"),
+    path("teams/<str:pk>/edit/", TeamEdit.as_view(), name="team-edit"),
+    path("teams/<str:pk>/delete/", TeamDelete.as_view(), name="team-delete"),
+    path("projects/", ProjectList.as_view(), name="projects"),
+    path("projects/new/", ProjectCreate.as_view(), name="project-create"),
+    path("projects/<str:pk>/", ProjectDetail.as_view(), name="project"),
+    path("projects/<str:pk>/edit/", ProjectEdit.as_view(), name="project-edit"),
+    path("projects/<str:pk>/delete/", ProjectDelete.as_view(), name="project-delete"),
+    path("snapshots/", SnapshotList.as_view(), name="snapshots"),
+    path("snapshots/<int:version>/", SnapshotDetail.as_view(), name="snapshot"),
+    path("snapshots/<int:version>/restore/", SnapshotRestore.as_view(), name="snapshot-restore"),
+    path("audit/", AuditList.as_view(), name="audit"),
+    path("audit/<int:pk>/", AuditDetail.as_view(), name="audit-entry"),
+    path("pools/", PoolList.as_view(), name="pools"),
+    path("pools/new/", PoolCreate.as_view(), name="pool-create"),
+    path("pools/<str:pk>/", PoolDetail.as_view(), name="pool"),
+    path("pools/<str:pk>/edit/", PoolEdit.as_view(), name="pool-edit"),
+    path("pools/<str:pk>/delete/", PoolDelete.as_view(), name="pool-delete"),
+    path("pools/<str:pk>/log/", PoolLog.as_view(), name="pool-log"),
+    *(
+        path(f"pools/<str:pk>/{act}/", view, name=f"pool-{act}")
+        for act, view in pool_act_views().items()
+    ),
+    path("keys/", KeyList.as_view(), name="keys"),
+    path("keys/new/", KeyCreate.as_view(), name="key-create"),
+    path("keys/<str:pk>/", KeyDetail.as_view(), name="key"),
+    path("keys/<str:pk>/edit/", KeyEdit.as_view(), name="key-edit"),
+    path("keys/<str:pk>/rotate/", KeyRotate.as_view(), name="key-rotate"),
+    path("keys/<str:pk>/revoke/", KeyRevoke.as_view(), name="key-revoke"),
+    *(
+        path(f"keys/<str:pk>/{act}/", view, name=f"key-{act}")
+        for act, view in key_act_views().items()
+    ),
+    path("system/", SystemPage.as_view(), name="system"),
     path("requests/", request_list, name="requests"),
     path("requests/<str:event_id>/", request_detail, name="request"),
+    path("usage/", UsagePage.as_view(), name="usage"),
+    path("usage/export.csv", UsageExport.as_view(), name="usage-export"),
+    path("users/", UserList.as_view(), name="users"),
+    path("users/new/", UserCreate.as_view(), name="user-create"),
+    path("users/bindings/", BindingList.as_view(), name="bindings"),
+    path("users/bindings/new/", BindingCreate.as_view(), name="binding-create"),
+    path("users/bindings/<str:pk>/", BindingDetail.as_view(), name="binding"),
+    path("users/bindings/<str:pk>/delete/", BindingDelete.as_view(), name="binding-delete"),
+    path("users/service-accounts/", ServiceAccountList.as_view(), name="service_accounts"),
+    path(
+        "users/service-accounts/new/",
+        ServiceAccountCreate.as_view(),
+        name="service-account-create",
+    ),
+    path(
+        "users/service-accounts/<str:pk>/",
+        ServiceAccountDetail.as_view(),
+        name="service-account",
+    ),
+    path(
+        "users/service-accounts/<str:pk>/edit/",
+        ServiceAccountEdit.as_view(),
+        name="service-account-edit",
+    ),
+    path(
+        "users/service-accounts/<str:pk>/delete/",
+        ServiceAccountDelete.as_view(),
+        name="service-account-delete",
+    ),
+    *(
+        path(
+            f"users/service-accounts/<str:pk>/{act}/",
+            ServiceAccountAct.as_view(act=act),
+            name=f"service-account-{act}",
+        )
+        for act in ServiceAccountAct.verbs
+    ),
+    path("users/service-accounts/<str:pk>/tokens/new/", TokenCreate.as_view(), name="token-create"),
+    path(
+        "users/service-accounts/<str:pk>/tokens/<str:token>/revoke/",
+        TokenRevoke.as_view(),
+        name="token-revoke",
+    ),
+    path("users/<str:pk>/", UserDetail.as_view(), name="user"),
+    path("users/<str:pk>/edit/", UserEdit.as_view(), name="user-edit"),
+    path("users/<str:pk>/password/", UserPassword.as_view(), name="user-password"),
+    *(
+        path(f"users/<str:pk>/{act}/", UserAct.as_view(act=act), name=f"user-{act}")
+        for act in UserAct.verbs
+    ),
+    path("me/", me, name="me"),
+    path("me/password/", my_password, name="my-password"),
+    path("me/sessions/", my_sessions, name="my-sessions"),
+    path("me/usage/", MyUsagePage.as_view(), name="my-usage"),
+    path("me/usage/export.csv", MyUsageExport.as_view(), name="my-usage-export"),
 ]

@@ -1,7 +1,8 @@
 """The timings of one request as bars on one scale. Pure: rows in, positions out."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from controlplane.console.formats import count, duration, worker
 from controlplane.console.tables.requests import total_ms
@@ -29,6 +30,7 @@ class Step:
     icon: str = ""
     tone: str = ""
     is_part: bool = False
+    url: str = ""
 
     @property
     def note_at(self) -> float:
@@ -69,8 +71,12 @@ class Waterfall:
         return self.first_token is not None and self.first_token > _LABEL_BEFORE_PERCENT
 
 
-def draw(request: Request, charges: Iterable[Charge]) -> Waterfall:
-    """Lay the request's timings out, from its arrival at the gateway."""
+def draw(
+    request: Request,
+    charges: Iterable[Charge],
+    links: Mapping[str, str] = MappingProxyType({}),
+) -> Waterfall:
+    """Lay the request's timings out, from its arrival at the gateway; `links` are pages by id."""
     ordered = sorted(charges, key=lambda charge: charge.attempt)
     end_ms = max(
         1.0,
@@ -82,7 +88,7 @@ def draw(request: Request, charges: Iterable[Charge]) -> Waterfall:
     scale = 100.0 / end_ms
     steps = [
         *_queue_steps(request, scale),
-        *(step for charge in ordered for step in _attempt_steps(request, charge, scale)),
+        *(step for one in ordered for step in _attempt_steps(request, one, scale, links=links)),
         *_total_steps(request, scale),
     ]
     first_ms = request.first_token_ms
@@ -112,12 +118,15 @@ def _queue_steps(request: Request, scale: float) -> list[Step]:
     return [Step("Waiting for a slot", duration(request.queued_ms), 0.0, width, "f2", icon="clock")]
 
 
-def _attempt_steps(request: Request, charge: Charge, scale: float) -> list[Step]:
+def _attempt_steps(
+    request: Request, charge: Charge, scale: float, *, links: Mapping[str, str]
+) -> list[Step]:
     start_ms = _start_ms(request, charge)
     is_good = charge.error_code is None and charge.kind == ChargeKind.FINAL
     attempt = Step(
         label=f"Attempt {charge.attempt}",
         name=worker(charge.pool_id, charge.pool_name, charge.worker_id),
+        url=links.get(charge.pool_id, ""),
         took=duration(charge.duration_ms),
         start=start_ms * scale,
         width=max(charge.duration_ms * scale, _LEAST_WIDTH),

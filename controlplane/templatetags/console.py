@@ -1,5 +1,6 @@
 """Tags and filters of the console's templates."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -12,7 +13,7 @@ from django.utils.safestring import SafeString
 
 from controlplane.console import formats
 from controlplane.console.icons import icon as icon_of
-from controlplane.console.navigation import GROUPS
+from controlplane.console.navigation import groups_for
 from controlplane.models import Charge
 
 THEMES = ("system", "light", "dark")
@@ -22,12 +23,16 @@ register = Library()
 
 register.filter("figures", formats.count)
 register.filter("duration", formats.duration)
+register.filter("dollars", formats.dollars)
+register.filter("percentage", formats.percentage)
+register.filter("size", formats.size)
+register.filter("elapsed", formats.elapsed)
 
 
 @register.filter
-def cost(charge: Charge) -> str:
-    """What an attempt cost."""
-    return formats.cost(charge.cost_nanousd, charge.cost_max_nanousd)
+def cost(charge: Charge, decimals: int = 2) -> str:
+    """What an attempt cost, with at least so many digits after the point."""
+    return formats.cost(charge.cost_nanousd, charge.cost_max_nanousd, decimals)
 
 
 @register.filter
@@ -46,6 +51,13 @@ def worker(charge: Charge) -> str:
 def percent(value: float) -> str:
     """A place in a picture, in per cent of its width."""
     return f"{value:.3f}%"
+
+
+@register.simple_tag
+def linked(links: Mapping[str, str], pk: str, words: str) -> str | SafeString:
+    """Words that lead to the page of this id, if there is one."""
+    url = links.get(pk)
+    return format_html('<a href="{}">{}</a>', url, words or pk) if url else words
 
 
 @register.simple_tag
@@ -75,7 +87,12 @@ def moment(context: Context, at: datetime, has_date: bool = True) -> SafeString:
 
 @register.inclusion_tag("components/navigation.html", takes_context=True)
 def navigation(context: Context) -> dict[str, Any]:
-    """The groups of pages, with the current one marked."""
+    """The groups of pages the reader may see, with the current one marked."""
     request: HttpRequest | None = context.get("request")
     match = request.resolver_match if request else None
-    return {"groups": GROUPS, "current": match.url_name if match else ""}
+    current = (match.url_name or "") if match else ""
+    groups = [
+        (group.label, [(item, item.is_current(current)) for item in group.items])
+        for group in groups_for(context.get("scope"))
+    ]
+    return {"groups": groups}

@@ -5,6 +5,7 @@ from enum import StrEnum
 
 import pytest
 
+from dashboards.kinds import PanelKind
 from inference.contract import kinds
 from tests.architecture.sources import ROOT
 
@@ -12,6 +13,7 @@ POINTS = [
     (kinds.Strategy, "inference/decisions/routing", "strategies"),
     (kinds.Backend, "inference/workers", "backends"),
     (kinds.Provisioner, "inference/pools", "provisioners"),
+    (PanelKind, "dashboards", "panels"),
 ]
 
 

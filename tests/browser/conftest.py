@@ -67,17 +67,12 @@ class Console:
             feed(self.store, replace(end, origin=origin))
 
 
-@pytest.fixture
-def console(
-    browser: Browser,
-    transactional_db: None,
-    state_store: Redis,
-    collected_files: None,
-    actor: Actor,
-) -> Iterator[Console]:
-    organisation = create_organisation(actor, name="Nordhavn")
-    user = create_user(actor, username=USER, password=PASSWORD)
-    grant_role(actor, subject=user, organisation=organisation, role=Role.VIEWER)
+@pytest.fixture(scope="module")
+def console_url(browser: Browser, django_db_setup: None, collected_files: None) -> Iterator[str]:
+    """Where a console answers, with a recorder beside it; one of each a module.
+
+    Both keep nothing between requests that a test's end takes away with its rows and keys.
+    """
     port = free_port()
     commands = (
         ("-m", "uvicorn", "controlplane.asgi:application", "--port", str(port)),
@@ -96,12 +91,21 @@ def console(
     url = f"http://127.0.0.1:{port}"
     try:
         wait_until(lambda: is_serving(url), "the console")
-        yield Console(url, state_store, organisation)
+        yield url
     finally:
         for process in processes:
             process.terminate()
         for process in processes:
             process.wait(30)
+
+
+@pytest.fixture
+def console(console_url: str, transactional_db: None, state_store: Redis, actor: Actor) -> Console:
+    """The console, and an organisation with one reader that is this test's own."""
+    organisation = create_organisation(actor, name="Nordhavn")
+    user = create_user(actor, username=USER, password=PASSWORD)
+    grant_role(actor, subject=user, organisation=organisation, role=Role.VIEWER)
+    return Console(console_url, state_store, organisation)
 
 
 def is_serving(url: str) -> bool:
@@ -123,12 +127,12 @@ class Visitor:
     def go(self, path: str) -> None:
         self.page.goto(f"{self.console.url}{path}")
 
-    def sign_in(self) -> None:
-        self.go("/")
+    def sign_in(self, path: str = "/requests/", heading: str = "Requests") -> None:
+        self.go(path)
         self.page.get_by_label("User name or e-mail").fill(USER)
         self.page.get_by_label("Password").fill(PASSWORD)
         self.page.get_by_role("button", name="Sign in").click()
-        expect(self.page.get_by_role("heading", name="Requests", exact=True)).to_be_visible()
+        expect(self.page.get_by_role("heading", name=heading, exact=True)).to_be_visible()
 
     def check_accessibility(self) -> None:
         """Fail unless axe finds nothing at all."""

@@ -1,15 +1,24 @@
 """The table of requests."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django_tables2 import Column, Table
 
-from controlplane.console.formats import UNKNOWN, clock, cost, duration, tokens, worker
+from controlplane.console.formats import (
+    UNKNOWN,
+    clock,
+    cost,
+    decimals_of,
+    duration,
+    tokens,
+    worker,
+)
 from controlplane.console.icons import icon
 from controlplane.models import Request
 from inference.contract.kinds import Outcome
@@ -22,12 +31,27 @@ _MARKS: dict[str, tuple[str, str]] = {
     Outcome.LOST_GATEWAY: ("crit", "crit"),
 }
 _SHOWN_OF_ID = 8
+_FIRST_FAILURE = 400
+# what went wrong after the caller had been answered, by error code
+_THEN: dict[str, str] = {
+    "upstream_closed": "the worker closed",
+    "upstream_timeout": "the worker fell silent",
+    "upstream_bad_answer": "the worker's answer broke off",
+    "upstream_failed": "the worker failed",
+    "client_left": "the caller left",
+    "client_stalled": "the caller stopped reading",
+    "deadline_exceeded": "the time was over",
+    "gateway_stopping": "the gateway stopped",
+}
 
 
 def outcome_words(request: Request) -> str:
     """The outcome in words: the status, and what went wrong if anything did."""
     if request.outcome == Outcome.LOST_GATEWAY:
         return "lost gateway"
+    if request.outcome != Outcome.OK and 0 < request.http_status < _FIRST_FAILURE:
+        code = request.error_code or request.outcome
+        return f"answered {request.http_status}, then {_THEN.get(code, code)}"
     reason = request.error_code or ("" if request.outcome == Outcome.OK else request.outcome)
     status = str(request.http_status) if request.http_status else ""
     return " ".join(part for part in (status, reason) if part)
@@ -43,11 +67,18 @@ def total_ms(request: Request) -> float | None:
     return None if request.outcome == Outcome.LOST_GATEWAY else request.total_ms
 
 
-def cost_words(request: Request) -> str:
+def cost_words(request: Request, decimals: int = 2) -> str:
     """The cost; a dash when nothing went upstream."""
     if not request.attempts:
         return UNKNOWN
-    return cost(request.cost_nanousd, request.cost_max_nanousd)
+    return cost(request.cost_nanousd, request.cost_max_nanousd, decimals)
+
+
+def decimals_in(requests: Iterable[Request]) -> int:
+    """How many digits after the point the costs of these requests need in one column."""
+    costs = ((one.cost_nanousd, one.cost_max_nanousd) for one in requests if one.attempts)
+    # the bound is written only where nothing is booked
+    return max(2, decimals_of(most if booked == 0 and most else booked for booked, most in costs))
 
 
 class RequestTable(Table):
@@ -57,7 +88,7 @@ class RequestTable(Table):
     event_id = Column("Request", attrs={"td": {"class": "nw"}})
     route_name = Column("Route", attrs={"td": {"class": "nw opt"}})
     served = Column("Model and worker", empty_values=(), attrs={"td": {"class": "served"}})
-    outcome = Column("Outcome")
+    outcome = Column("Outcome", attrs={"td": {"class": "outcome"}})
     first_token_ms = Column(
         "First token", attrs={"th": {"class": "num"}, "td": {"class": "num opt"}}, empty_values=()
     )
@@ -88,6 +119,7 @@ class RequestTable(Table):
         super().__init__(data, **options)
         self._zone = zone
         self._today = now.astimezone(zone).date()
+        self._decimals = decimals_in(data)
 
     def render_at(self, record: Request) -> SafeString:
         """The time, and its date unless it is today's."""
@@ -123,7 +155,10 @@ class RequestTable(Table):
     def render_outcome(self, record: Request) -> SafeString:
         name, tone = outcome_mark(record)
         return format_html(
-            '<span class="st {}">{}{}</span>', tone, icon(name), outcome_words(record)
+            '<span class="st {}">{}<span>{}</span></span>',
+            tone,
+            icon(name),
+            breakable(outcome_words(record)),
         )
 
     def render_first_token_ms(self, record: Request) -> str:
@@ -136,4 +171,10 @@ class RequestTable(Table):
         return tokens(record.prompt_tokens, record.completion_tokens)
 
     def render_cost_nanousd(self, record: Request) -> str:
-        return cost_words(record)
+        return cost_words(record, self._decimals)
+
+
+def breakable(words: str) -> SafeString:
+    """A text whose long codes may go on in the next line, behind an underscore."""
+    first, *rest = words.split("_")
+    return format_html("{}{}", first, format_html_join("", "_<wbr>{}", ((one,) for one in rest)))

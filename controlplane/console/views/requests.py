@@ -1,6 +1,7 @@
 """The pages of the ledger: the list that keeps itself new, and one request."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -14,10 +15,19 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 from django_htmx.http import HttpResponseClientRedirect
 
+from controlplane.console.api_calls import reading
+from controlplane.console.filtering import Chip, address
 from controlplane.console.formats import cost as cost_of
 from controlplane.console.forms.requests import FOLDED, SUGGESTED, TIMES, dress
-from controlplane.console.request_facts import at_most, facts_of, price_lines
-from controlplane.console.scope import PARAMETER, Scope, scoped
+from controlplane.console.nouns import KEYS, MODELS, POOLS, PROJECTS, ROUTES, TEAMS, Noun
+from controlplane.console.request_facts import (
+    at_most,
+    closing_words,
+    decimals_in,
+    facts_of,
+    price_lines,
+)
+from controlplane.console.scope import Scope, scoped
 from controlplane.console.tables.requests import (
     RequestTable,
     outcome_mark,
@@ -25,7 +35,9 @@ from controlplane.console.tables.requests import (
 )
 from controlplane.console.texts import as_text
 from controlplane.console.waterfall import draw
-from controlplane.selectors.request_filters import RequestFilters
+from controlplane.models import Charge, Request
+from controlplane.selectors.names import list_names
+from controlplane.selectors.request_filters import EVER, RequestFilters
 from controlplane.selectors.requests import (
     RequestPage,
     get_request,
@@ -35,7 +47,6 @@ from controlplane.selectors.requests import (
     page_of_requests,
 )
 from controlplane.selectors.usage import get_labels_of_day, list_labels
-from inference.contract.kinds import ChargeKind
 
 PAGE_SIZE = 50
 RESULTS = "results"
@@ -43,18 +54,13 @@ CURSOR = "cursor"
 LIVE = "live"
 SEEN = "seen"
 
+USUAL_SPAN = "24h"
+"""What a list without a time is about: a filter that little fits must not read the whole ledger."""
+
+_TIMES = ("last", "from", "to", "id")
 _SUGGESTED_SINCE = timedelta(days=30)
 _NO_CONTENT = 204
 _SEEN = re.compile(r"([0-9]{13})-([0-9a-f]{16})")
-
-
-@dataclass(frozen=True, slots=True)
-class Chip:
-    """One filter in force, and the address of the page without it."""
-
-    label: str
-    value: str
-    without: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +110,9 @@ def request_list(request: HttpRequest, scope: Scope) -> HttpResponse:
     if len(page.rows) == 1 and page.rows[0].event_id == wanted:
         return _go_to(request, reverse("request", args=[wanted]))
     context = _list_context(request, scope, filters, page) | {"seen": str(shown)}
+    context["is_unused"] = (
+        not page.rows and not _is_filtered(request.GET) and not everything.exists()
+    )
     if is_poll:
         return render(request, "console/requests/results.html", context)
     context["suggestions"] = list_labels(
@@ -125,6 +134,8 @@ def request_detail(request: HttpRequest, scope: Scope, event_id: str) -> HttpRes
     row = get_request(scope.access, scope.organisation.pk, event_id)
     charges = list(list_charges(scope.access, row))
     mark, tone = outcome_mark(row)
+    links = _links_of(scope, row, charges)
+    decimals = decimals_in(charges)
     context = {
         "scope": scope,
         "zone": scope.zone,
@@ -133,12 +144,14 @@ def request_detail(request: HttpRequest, scope: Scope, event_id: str) -> HttpRes
         "outcome": outcome_words(row),
         "mark": mark,
         "tone": tone,
-        "booked": cost_of(row.cost_nanousd, None),
-        "at_most": at_most(row),
+        "booked": cost_of(row.cost_nanousd, None, decimals),
+        "at_most": at_most(row, decimals),
+        "decimals": decimals,
+        "closing": closing_words(charges),
+        "links": links,
         "facts": facts_of(row, charges),
-        "waterfall": draw(row, charges),
+        "waterfall": draw(row, charges, links),
         "lines": price_lines(charges),
-        "is_exact": all(charge.kind == ChargeKind.FINAL for charge in charges),
         "decision": None if row.decision is None else as_text(row.decision),
         "labels": get_labels_of_day(
             scope.access,
@@ -146,17 +159,42 @@ def request_detail(request: HttpRequest, scope: Scope, event_id: str) -> HttpRes
             row.day,
             {"team": row.team_id, "project": row.project_id, "key": row.key_id},
         ),
-        "api": _api_call(request, scope, f"{_api_path()}{row.event_id}/", QueryDict()),
+        "api": reading(request, scope, f"{_api_path()}{row.event_id}/"),
     }
     return render(request, "console/requests/detail.html", context)
 
 
+def _links_of(scope: Scope, row: Request, charges: Sequence[Charge]) -> dict[str, str]:
+    """The pages of what a request went through, by id, as far as those things are still there."""
+    nouns: dict[str, Noun] = {
+        row.route_id or "": ROUTES,
+        row.project_id: PROJECTS,
+        row.team_id: TEAMS,
+        f"key_{row.key_id}": KEYS,
+        **{charge.pool_id: POOLS for charge in charges},
+        **{charge.model_id: MODELS for charge in charges},
+    }
+    there = list_names(scope.access, [one for one in nouns if one])
+    return {one: nouns[one].detail_url(one) for one in there}
+
+
+def _is_filtered(query: QueryDict) -> bool:
+    """Whether the address names a filter, beside a span of time, or a page."""
+    names = {CURSOR, *RequestFilters.base_filters} - {"last"}
+    return any(query.get(name) for name in names)
+
+
 def _asked(query: QueryDict) -> QueryDict:
-    """The filters of the address: what was left empty is no filter."""
+    """The filters of the address, and the usual span where it names no time.
+
+    What was left empty is no filter.
+    """
     asked = QueryDict(mutable=True)
     for name in RequestFilters.base_filters:
         if value := query.get(name, "").strip():
             asked[name] = value
+    if not any(name in asked for name in _TIMES):
+        asked["last"] = USUAL_SPAN
     return asked
 
 
@@ -166,6 +204,7 @@ def _list_context(
     query, asked, form = request.GET, filters.data, filters.form
     is_first_page = not query.get(CURSOR)
     is_paused = query.get(LIVE) == "off"
+    path = reverse("requests")
     return {
         "scope": scope,
         "zone": scope.zone,
@@ -178,33 +217,25 @@ def _list_context(
         "chips": [_chip(filters, name, asked[name], query) for name in asked],
         "is_live": is_first_page and not is_paused and "to" not in asked and filters.is_valid(),
         "is_first_page": is_first_page,
-        "poll": _address(query, **{SEEN: None}),
-        "pause": _address(query, **{LIVE: "off", SEEN: None}),
-        "resume": _address(query, **{LIVE: None, CURSOR: None, SEEN: None}),
-        "newest": _address(query, **{CURSOR: None, SEEN: None}),
-        "older": _address(query, **{CURSOR: page.older, SEEN: None}),
-        "clear": reverse("requests"),
-        "is_unused": not asked and is_first_page and not page.rows,
+        "poll": address(path, query, **{SEEN: None}),
+        "pause": address(path, query, **{LIVE: "off", SEEN: None}),
+        "resume": address(path, query, **{LIVE: None, CURSOR: None, SEEN: None}),
+        "newest": address(path, query, **{CURSOR: None, SEEN: None}),
+        "older": address(path, query, **{CURSOR: page.older, SEEN: None}),
+        "clear": path,
+        "ever": address(path, query, last=EVER, **{CURSOR: None, SEEN: None}),
         "gateway": f"http://{request.get_host().partition(':')[0]}:{settings.HEADWORKS.gateway_port}",
-        "api": _api_call(request, scope, _api_path(), _as_api(filters)),
+        "api": reading(request, scope, _api_path(), _as_api(filters)),
     }
 
 
 def _chip(filters: RequestFilters, name: str, value: str, query: QueryDict) -> Chip:
+    """A filter in force. Without its span, the list is about any time."""
     field = filters.form.fields[name]
     shown = dict(getattr(field, "choices", ())).get(value, value)
-    without = _address(query, **{name: None, CURSOR: None, SEEN: None})
-    return Chip(str(field.label), str(shown), without)
-
-
-def _address(query: QueryDict, **changes: str | None) -> str:
-    """The list's address with these parameters set, or left out where None."""
-    changed = query.copy()
-    for name, value in changes.items():
-        changed.pop(name, None)
-        if value is not None:
-            changed[name] = value
-    return f"{reverse('requests')}?{changed.urlencode()}"
+    gone = EVER if name == "last" and value != EVER else None
+    changes = {name: gone, CURSOR: None, SEEN: None}
+    return Chip(str(field.label), str(shown), address(reverse("requests"), query, **changes))
 
 
 def _api_path() -> str:
@@ -219,14 +250,3 @@ def _as_api(filters: RequestFilters) -> QueryDict:
         if at is not None:
             asked[name] = at.isoformat()
     return asked
-
-
-def _api_call(request: HttpRequest, scope: Scope, path: str, asked: QueryDict) -> str:
-    """The same question to the API, ready for a shell."""
-    query = asked.copy()
-    if scope.is_choice:
-        query[PARAMETER] = scope.organisation.pk
-    address = request.build_absolute_uri(path)
-    if query:
-        address = f"{address}?{query.urlencode()}"
-    return f"curl -H \"Authorization: Bearer $API_TOKEN\" \\\n  '{address}'"

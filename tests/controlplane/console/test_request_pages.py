@@ -13,12 +13,13 @@ from django.utils import timezone
 from controlplane.console.formats import UNKNOWN
 from controlplane.models import Organisation, Role
 from controlplane.services.actors import Actor
+from controlplane.services.keys import create_key
 from controlplane.services.organisations import create_organisation
 from controlplane.services.users import create_user, grant_role
 from inference.contract.events import Usage
 from inference.contract.kinds import ChargeKind, Outcome
 from tests.controlplane.console.conftest import PASSWORD, Reader
-from tests.controlplane.ledger_events import NOON_MS, make_charge, make_end, make_origin
+from tests.controlplane.ledger_events import NOON_MS, PRICE, make_charge, make_end, make_origin
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +37,7 @@ def rows_of(page: str) -> list[str]:
 
 def test_a_row_tells_route_worker_times_tokens_and_cost(reader: Reader) -> None:
     reader.record(make_end(1))
-    (row,) = rows_of(reader.page("/requests/"))
+    (row,) = rows_of(reader.page("/requests/?last=ever"))
     assert row == (
         "12:00:00.412 24 Nov …00000001 chat-default mdl_1 on pool_1-0 200 251 ms 3,692 ms "
         "1,846 / 182 $0.0004872"
@@ -48,7 +49,7 @@ def test_unknown_price_tokens_and_times_are_said_to_be_unknown(reader: Reader) -
         usage=Usage(), price=None, cost_nanousd=None, cost_max_nanousd=None, first_token_ms=None
     )
     reader.record(make_end(1, charges=(unpriced,), first_token_ms=None))
-    (row,) = rows_of(reader.page("/requests/"))
+    (row,) = rows_of(reader.page("/requests/?last=ever"))
     assert row.endswith("200 - 3,692 ms - no price")
     assert "$0" not in row
 
@@ -62,8 +63,8 @@ def test_a_refusal_costs_a_dash_and_a_lost_gateway_at_most_its_bound(reader: Rea
         make_end(1, charges=(), outcome=Outcome.REFUSED, http_status=429, error_code="no_capacity"),
         make_end(2, charges=(bounded,), outcome=lost, http_status=0, total_ms=0.0),
     )
-    second, first = rows_of(reader.page("/requests/"))
-    assert "429 no_capacity" in first
+    second, first = rows_of(reader.page("/requests/?last=ever"))
+    assert "429 no_ capacity" in first
     assert first.endswith("- -")
     assert "lost gateway 251 ms - -" in second
     assert second.endswith("≤ $0.001203")
@@ -71,7 +72,7 @@ def test_a_refusal_costs_a_dash_and_a_lost_gateway_at_most_its_bound(reader: Rea
 
 def test_the_newest_row_is_on_top_and_older_ones_are_a_page_away(reader: Reader) -> None:
     reader.record(*(make_end(n, at_ms=NOON_MS + n * 1_000) for n in range(1, 61)))
-    page = reader.page("/requests/")
+    page = reader.page("/requests/?last=ever")
     assert len(rows_of(page)) == 50
     assert "…00000060" in rows_of(page)[0]
     older = re.search(r'href="([^"]+)" rel="next"', page)
@@ -86,7 +87,7 @@ def test_the_newest_row_is_on_top_and_older_ones_are_a_page_away(reader: Reader)
 def test_times_are_told_in_the_organisations_zone(reader: Reader) -> None:
     Organisation.objects.filter(pk=reader.organisation.pk).update(time_zone="Asia/Kolkata")
     reader.record(make_end(1))
-    page = reader.page("/requests/")
+    page = reader.page("/requests/?last=ever")
     assert rows_of(page)[0].startswith("17:30:00.412")
     assert "Times in Asia/Kolkata" in page
     assert "From, Asia/Kolkata" in page
@@ -95,7 +96,7 @@ def test_times_are_told_in_the_organisations_zone(reader: Reader) -> None:
 
 
 def test_the_first_request_is_explained_before_there_is_one(reader: Reader) -> None:
-    page = words_of(reader.page("/requests/"))
+    page = words_of(reader.page("/requests/?last=ever"))
     assert "No request has come through a gateway yet" in page
     assert "/v1/chat/completions" in page
 
@@ -103,10 +104,85 @@ def test_the_first_request_is_explained_before_there_is_one(reader: Reader) -> N
 def test_filters_stand_in_the_address_and_as_chips(reader: Reader) -> None:
     reader.record(make_end(1))
     page = reader.page("/requests/?outcome=error&route=batch")
-    assert "No results for 2 filters" in page
-    assert unescape(page).count("Remove the filter") == 2
+    assert "No results for 3 filters" in page
+    assert unescape(page).count("Remove the filter") == 3
     assert 'href="/requests/?route=batch"' in page
     assert "/api/v1/requests/?outcome=error&route=batch" in unescape(page)
+
+
+def test_a_list_is_of_the_last_day_unless_told_otherwise_and_says_so(reader: Reader) -> None:
+    now = timezone.now()
+    reader.record(make_end(1), make_end(2, at_ms=int(now.timestamp() * 1000)), now=now)
+    page = reader.page("/requests/")
+    assert [row.split()[1] for row in rows_of(page)] == ["…00000002"]
+    assert "Time: Last 24 hours" in words_of(page)
+    assert 'href="/requests/?last=ever" aria-label="Remove the filter Time"' in page
+    assert "/api/v1/requests/?last=24h" in page
+    assert len(rows_of(reader.page("/requests/?last=ever"))) == 2
+    assert len(rows_of(reader.page("/requests/?from=2026-11-01T00:00"))) == 2
+
+
+def test_a_selective_filter_reads_no_more_than_the_day_it_is_about(reader: Reader) -> None:
+    with CaptureQueriesContext(connection) as captured:
+        reader.page("/requests/?key=nobody")
+    (listed,) = [
+        one["sql"] for one in captured if "ORDER BY" in one["sql"] and "key_id" in one["sql"]
+    ]
+    assert '"controlplane_request"."day" >=' in listed
+
+
+def test_costs_of_one_list_line_up(reader: Reader) -> None:
+    free = make_charge(cost_nanousd=0, cost_max_nanousd=0)
+    round_figure = make_charge(cost_nanousd=250_000_000, cost_max_nanousd=250_000_000)
+    reader.record(make_end(1), make_end(2, charges=(free,)), make_end(3, charges=(round_figure,)))
+    costs = [row.split()[-1] for row in rows_of(reader.page("/requests/?last=ever"))]
+    assert costs == ["$0.2500000", "$0.0000000", "$0.0004872"]
+
+
+def test_an_answer_that_broke_off_says_what_happened_after_its_status(reader: Reader) -> None:
+    cut = make_charge(kind=ChargeKind.CUT, error_code="upstream_closed")
+    broken = {"outcome": Outcome.ERROR, "http_status": 200, "error_code": "upstream_closed"}
+    reader.record(make_end(1, charges=(cut,), **broken))
+    (row,) = rows_of(reader.page("/requests/?last=ever"))
+    assert "answered 200, then the worker closed" in row
+
+
+@pytest.mark.parametrize(
+    ("price", "words"),
+    [
+        (None, "The model had no price, so nothing is booked."),
+        (
+            PRICE,
+            "An attempt ended without the engine's closing usage, so its lower bound is booked.",
+        ),
+    ],
+)
+def test_what_is_booked_for_an_estimate_is_told_by_its_price(
+    reader: Reader, price: object, words: str
+) -> None:
+    booked = None if price is None else 0
+    estimated = make_charge(
+        kind=ChargeKind.ESTIMATED,
+        usage=Usage(),
+        price=price,
+        cost_nanousd=booked,
+        cost_max_nanousd=booked,
+    )
+    reader.record(make_end(1, charges=(estimated,)))
+    page = words_of(unescape(reader.page(f"/requests/req_{1:026d}/")))
+    assert words in page
+    assert page.count("is booked") == 1
+
+
+def test_a_request_leads_to_its_route_and_key_while_they_are_there(
+    reader: Reader, actor: Actor
+) -> None:
+    key = create_key(actor, organisation=reader.organisation, name="mine").key
+    reader.record(make_end(1, origin=make_origin(key_id=key.public_id, project_id=key.project_id)))
+    page = reader.page(f"/requests/req_{1:026d}/")
+    assert f'href="/keys/{key.pk}/"' in page
+    assert f'href="/projects/{key.project_id}/"' in page
+    assert "/routes/rt_1/" not in page
 
 
 def test_a_filter_that_makes_no_sense_is_marked_at_its_field(reader: Reader) -> None:
@@ -185,9 +261,9 @@ def test_one_request_shows_its_timings_attempts_price_and_decision(reader: Reade
     assert "Total 3,692 ms First token 251 ms" in page
     assert "Cost $0.0004872 at most $0.001041" in page
     assert "1, Not reported - - ≤ $0.0005538" in page
-    assert "2, Input 822 $0.30 $0.0002466" in page
+    assert "2, Input 822 $0.300 $0.0002466" in page
     assert "2, Input, cached 1,024 $0.075 $0.0000768" in page
-    assert "2, Output 182 $0.90 $0.0001638" in page
+    assert "2, Output 182 $0.900 $0.0001638" in page
     assert "strategy: weighted" in page
     assert "version 41" in page
 
@@ -209,7 +285,7 @@ def test_another_organisations_requests_are_not_there(
 ) -> None:
     reader.record(make_end(1))
     stranger = make_reader("stranger")
-    assert rows_of(stranger.page("/requests/")) == []
+    assert rows_of(stranger.page("/requests/?last=ever")) == []
     for path in (
         f"/requests/req_{1:026d}/",
         f"/requests/?organisation={reader.organisation.pk}",
@@ -226,10 +302,10 @@ def test_a_reader_of_two_organisations_chooses_and_stays(reader: Reader, actor: 
     reader.record(make_end(1))
     both = Reader(Client(), other)
     both.client.force_login(user)
-    assert len(rows_of(both.page("/requests/"))) == 1
-    assert rows_of(both.page(f"/requests/?organisation={other.pk}")) == []
-    assert rows_of(both.page("/requests/")) == []
-    assert f"organisation={other.pk}" in both.page("/requests/")
+    assert len(rows_of(both.page("/requests/?last=ever"))) == 1
+    assert rows_of(both.page(f"/requests/?last=ever&organisation={other.pk}")) == []
+    assert rows_of(both.page("/requests/?last=ever")) == []
+    assert f"organisation={other.pk}" in both.page("/requests/?last=ever")
 
 
 def test_somebody_without_a_role_is_told_so(reader: Reader, actor: Actor) -> None:
@@ -247,11 +323,6 @@ def test_strangers_sign_in_first_and_come_back(reader: Reader) -> None:
     assert response["Location"] == "/accounts/login/?next=/requests/%3Foutcome%3Dok"
     part = client.get("/requests/", headers={"HX-Request": "true", "HX-Target": "results"})
     assert part["HX-Redirect"] == "/accounts/login/"
-
-
-def test_the_start_is_the_list_of_requests(reader: Reader) -> None:
-    response = reader.get("/")
-    assert (response.status_code, response["Location"]) == (302, "/requests/")
 
 
 @pytest.mark.parametrize("path", ["/requests/?cursor=x", "/requests/?cursor=%00"])
@@ -279,7 +350,7 @@ def test_pages_hold_no_inline_script_or_style(reader: Reader, path: str) -> None
 )
 def test_the_chosen_theme_is_in_the_page_itself(reader: Reader, cookie: str, expected: str) -> None:
     reader.client.cookies["headworks_theme"] = cookie
-    assert expected in reader.page("/requests/").partition("<head>")[0]
+    assert expected in reader.page("/requests/?last=ever").partition("<head>")[0]
 
 
 def test_signing_in_and_out_works_by_form(reader: Reader) -> None:

@@ -1,0 +1,47 @@
+"""The same by REST: what a page shows, or what a form would change, as a line for a shell."""
+
+import json
+import shlex
+from collections.abc import Mapping
+
+from django.http import HttpRequest, QueryDict
+
+from controlplane.console.scope import PARAMETER, Scope
+
+TOKEN = "$HEADWORKS_TOKEN"
+REASON_HEADER = "X-Headworks-Reason"
+_JOIN = " \\\n  "
+
+
+def reading(request: HttpRequest, scope: Scope, path: str, query: QueryDict | None = None) -> str:
+    """The call that answers what a page shows."""
+    asked = QueryDict(mutable=True) if query is None else query.copy()
+    if scope.is_choice and PARAMETER not in asked:
+        asked[PARAMETER] = scope.organisation.pk
+    address = request.build_absolute_uri(path)
+    if asked:
+        address = f"{address}?{asked.urlencode()}"
+    return _JOIN.join((f'curl -H "Authorization: Bearer {TOKEN}"', shlex.quote(address)))
+
+
+def changing(
+    request: HttpRequest,
+    method: str,
+    path: str,
+    document: Mapping[str, object] | None = None,
+    *,
+    version: int | None = None,
+    reason: str = "",
+) -> str:
+    """The call that makes the same change, at the same version."""
+    parts = [f"curl -X {method}", f'-H "Authorization: Bearer {TOKEN}"']
+    if version is not None:
+        parts.append("-H " + shlex.quote(f'If-Match: "{version}"'))
+    if reason:
+        told = " ".join(reason.split())
+        parts.append("-H " + shlex.quote(f"{REASON_HEADER}: {told}"))
+    if document is not None:
+        parts.append("-H 'Content-Type: application/json'")
+        parts.append("-d " + shlex.quote(json.dumps(document, ensure_ascii=False)))
+    parts.append(shlex.quote(request.build_absolute_uri(path)))
+    return _JOIN.join(parts)

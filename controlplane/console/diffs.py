@@ -1,0 +1,109 @@
+"""Differences as people read them: one line a field, the old value and the new one."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from controlplane.console.formats import dollars
+
+NOT_SET = "not set"
+
+_UNITS = {"_ms": "ms", "_s": "s", "_tokens": "tokens"}
+_MONEY = "_nanousd_per_mtok"
+_KEYS = ("pool", "pool_id", "id")
+"""What parts of a list are told apart by: a target by its pool, anything else by its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One field that differs. None stands for a side on which there is nothing at all."""
+
+    label: str
+    before: str | None
+    after: str | None
+
+
+def label_of(field: str) -> str:
+    """A field's name in words: no prefix, no unit."""
+    words = field.removesuffix(_MONEY).removeprefix("is_")
+    for suffix in _UNITS:
+        words = words.removesuffix(suffix) if suffix != "_tokens" else words
+    label = words.replace("_", " ").strip() or field
+    return label[:1].upper() + label[1:]
+
+
+def shown(field: str, value: object, names: Mapping[str, str] | None = None) -> str:
+    """A value as the page writes it, with its unit; ids by name where `names` has them."""
+    if value is None or value in ("", []):
+        return NOT_SET
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if field.endswith(_MONEY):
+        return f"{dollars(int(str(value)))} per 1M tokens"
+    if isinstance(value, int):
+        unit = next((unit for suffix, unit in _UNITS.items() if field.endswith(suffix)), "")
+        return f"{value:,} {unit}".strip()
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="seconds")
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {shown(str(key), one, names)}" for key, one in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(shown(field, one, names) for one in value)
+    return (names or {}).get(str(value), str(value))
+
+
+def lines_of(
+    before: Mapping[str, object] | None,
+    after: Mapping[str, object] | None,
+    names: Mapping[str, str] | None = None,
+) -> Sequence[Line]:
+    """What differs between two states of an object; None is that it isn't there.
+
+    Lists of parts with an id, such as a route's targets, differ part by part.
+    """
+    found: list[Line] = []
+    for field in sorted({*(before or {}), *(after or {})}):
+        old, new = (before or {}).get(field), (after or {}).get(field)
+        if before is not None and after is not None and old == new:
+            continue
+        if old is None and new is None:
+            continue
+        if _is_parts(old) or _is_parts(new):
+            found.extend(_parts(field, old, new, names))
+        else:
+            found.append(
+                Line(
+                    label_of(field),
+                    None if before is None else shown(field, old, names),
+                    None if after is None else shown(field, new, names),
+                )
+            )
+    return found
+
+
+def _is_parts(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], Mapping)
+
+
+def _parts(field: str, old: object, new: object, names: Mapping[str, str] | None) -> Sequence[Line]:
+    sides = [_by_key(side) for side in (old, new)]
+    found = []
+    for key in dict.fromkeys((*sides[0], *sides[1])):
+        was, now = (side.get(key) for side in sides)
+        if was == now:
+            continue
+        label = f"{label_of(field).removesuffix('s')} {(names or {}).get(key, key)}"
+        found.append(Line(label, _part(was, names), _part(now, names)))
+    return found
+
+
+def _by_key(side: object) -> dict[str, Mapping[str, object]]:
+    parts = side if isinstance(side, list) else []
+    return {str(next(part[key] for key in _KEYS if part.get(key))): part for part in parts}
+
+
+def _part(part: Mapping[str, object] | None, names: Mapping[str, str] | None) -> str | None:
+    if part is None:
+        return None
+    told = [(key, value) for key, value in part.items() if key not in _KEYS]
+    return ", ".join(f"{key} {shown(str(key), value, names)}" for key, value in told)

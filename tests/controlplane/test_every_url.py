@@ -1,0 +1,392 @@
+"""Every path of the console and the API, as the resolver has them, by role and tenant.
+
+A path whose noun nobody has placed in the tables below fails, so none is added unguarded. Writes
+are tried on rows of organisation A and rolled back. What is A's is called canary: nobody who has no
+role there may read that word, whatever he asks.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from django.db import transaction
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from controlplane.models import AuditEntry, ConfigRevision, Organisation, Role
+from controlplane.services.actors import Actor
+from controlplane.services.bindings import grant_role
+from controlplane.services.keys import create_key
+from controlplane.services.organisations import create_organisation
+from controlplane.services.projects import create_project
+from controlplane.services.teams import create_team
+from controlplane.services.usage import record_usage
+from controlplane.services.users import create_service_account, create_user, issue_token
+from tests.controlplane.conftest import POOL, ROUTE, Caller
+from tests.controlplane.ledger_events import NOON, make_end, make_origin
+
+pytestmark = pytest.mark.slow
+
+CANARY = re.compile("canary", re.IGNORECASE)
+
+WHOLE = frozenset({"viewer", "operator", "finance", "admin", "platform admin"})
+OF_A = WHOLE | {"team operator", "project viewer"}
+OPERATORS = frozenset({"operator", "admin", "platform admin"})
+FINANCE = frozenset({"finance", "admin", "platform admin"})
+ADMINS = frozenset({"admin", "platform admin"})
+ROOT = frozenset({"platform admin"})
+OUTSIDERS = frozenset({"none", "admin of b"})
+CALLERS = (*sorted(OF_A), *sorted(OUTSIDERS), "nobody")
+
+ANYBODY = OF_A | OUTSIDERS | {"nobody"}
+KNOWN = OF_A | OUTSIDERS
+WITH_A_ROLE = OF_A | {"admin of b"}
+
+
+@dataclass(frozen=True)
+class Noun:
+    """Who reads one row of it in organisation A, and who writes it."""
+
+    readers: frozenset[str]
+    writers: frozenset[str]
+
+
+SCOPED = OF_A
+NOUNS: Mapping[str, Noun] = {
+    "organisation": Noun(OF_A, ADMINS),
+    "team": Noun(WHOLE | {"team operator"}, OPERATORS | {"team operator"}),
+    "project": Noun(SCOPED, OPERATORS | {"team operator"}),
+    "key": Noun(SCOPED, OPERATORS | {"team operator"}),
+    "model": Noun(OF_A, OPERATORS),
+    "price": Noun(OF_A, FINANCE),
+    "pool": Noun(OF_A, OPERATORS),
+    "route": Noun(OF_A, OPERATORS),
+    "request": Noun(SCOPED, frozenset()),
+    "snapshot": Noun(WHOLE, OPERATORS),
+    "audit": Noun(WHOLE, frozenset()),
+    "user": Noun(WHOLE, ADMINS),
+    "binding": Noun(WHOLE, ADMINS),
+    "service-account": Noun(WHOLE, ADMINS),
+    "token": Noun(WHOLE, ADMINS),
+}
+# What isn't one row of a noun: who gets an answer that isn't a refusal.
+PLACES: Mapping[str, frozenset[str]] = {
+    "status": ANYBODY,
+    "api-schema": ANYBODY,
+    "api-docs": ANYBODY,
+    "api-me": KNOWN,
+    "me": KNOWN,
+    "my": KNOWN,
+    "my-usage-export": WITH_A_ROLE,
+    "home": WITH_A_ROLE,
+    "overview": WITH_A_ROLE,
+    "propagation": WITH_A_ROLE,
+    "usage": WITH_A_ROLE,
+    "api-usage": WITH_A_ROLE,
+    "live": WHOLE,
+    "api-live": WHOLE | {"admin of b"},
+    "api-gateway": WHOLE | {"admin of b"},
+    "system": ADMINS | {"admin of b"},
+    "api-system": ADMINS | {"admin of b"},
+}
+# Making takes a role in what a row stands in, so do removing and, for some, a whole organisation.
+WRITERS: Mapping[tuple[str, str], frozenset[str]] = {
+    ("organisation", "create"): ROOT,
+    ("organisation", "delete"): ROOT,
+    ("team", "create"): OPERATORS,
+    ("team", "delete"): OPERATORS,
+    # an empty body names no team and no project, which leaves the organisation itself
+    ("project", "create"): OPERATORS,
+    ("key", "create"): OPERATORS,
+}
+ACTS = {"POST": "create", "PATCH": "edit", "PUT": "edit", "DELETE": "delete"}
+SAFE_FORMS = {"create", "edit", "delete"}
+PARAMETER = re.compile(r"\(\?P<(?P<name>\w+)>(?:\[[^\]]*\]|\\.|[^()])*\)|<(?:\w+:)?(?P<kind>\w+)>")
+SHOWING = {"list", "detail", "log", "entry", "export"}
+
+
+@dataclass(frozen=True)
+class Path:
+    """One path: its name, how it is written, and the methods that do something."""
+
+    name: str
+    template: str
+    methods: tuple[str, ...]
+
+
+def paths() -> list[Path]:
+    return sorted(set(_paths(get_resolver(), "/")), key=lambda one: (one.template, one.name))
+
+
+def _paths(resolver: URLResolver, before: str) -> Iterator[Path]:
+    for pattern in resolver.url_patterns:
+        template = before + str(pattern.pattern).removeprefix("^").removesuffix(r"\Z")
+        if isinstance(pattern, URLResolver):
+            yield from _paths(pattern, template)
+        elif not (pattern.name or "").startswith("account_"):
+            name = pattern.name or template
+            yield Path(name, template.removesuffix("$"), tuple(_methods(pattern)))
+
+
+def _methods(pattern: URLPattern) -> Iterator[str]:
+    view: Any = pattern.callback
+    actions = getattr(view, "actions", None)
+    if actions is not None:
+        yield from (method.upper() for method in actions if method in ("get", *_WRITING))
+        return
+    kind = getattr(view, "view_class", None) or getattr(view, "cls", None)
+    yield "GET"
+    if kind is not None:
+        yield from (method.upper() for method in _WRITING if hasattr(kind, method))
+
+
+_WRITING = ("post", "put", "patch", "delete")
+_NOUN = re.compile("|".join(sorted((f"{noun}s?" for noun in NOUNS), key=len, reverse=True)))
+
+
+def place_of(path: Path) -> frozenset[str] | None:
+    """Who may go to a path that isn't a noun's; None for nouns."""
+    words = path.name.split("-")
+    for length in range(len(words), 0, -1):
+        name = "-".join(words[:length])
+        if name in PLACES:
+            return PLACES[name]
+    return None
+
+
+def noun_of(path: Path) -> tuple[str, str]:
+    """The noun of a path and what is done to it: `list`, `detail`, `create`, `edit`, …"""
+    name = path.name.replace("_", "-").removeprefix("api-")
+    match = _NOUN.match(name)
+    if match is None:
+        raise LookupError(f"{path.name} ({path.template}) is in no table of this test")
+    noun, act = match[0].removesuffix("s"), name[match.end() :].strip("-")
+    noun = noun if noun in NOUNS else match[0]
+    is_one = PARAMETER.search(path.template) is not None
+    return noun, act or ("detail" if is_one else "list")
+
+
+def expected(path: Path, method: str) -> frozenset[str]:
+    """Who isn't refused. Lists aren't refused to anybody with a role, and show what is his."""
+    place = place_of(path)
+    if place is not None:
+        return place
+    noun, act = noun_of(path)
+    if method == "GET" and act not in SAFE_FORMS and not _is_form(path):
+        return _readers(path, noun, act)
+    done = ACTS[method] if _is_api(path) and act in ("list", "detail") else act
+    done = "create" if done == "bulk" else done
+    writers = WRITERS.get((noun, done), NOUNS[noun].writers)
+    if (noun, done) == ("key", "create") and not _is_api(path):
+        # the page is a form before a project is named, so it is theirs who may make one somewhere
+        writers = NOUNS[noun].writers
+    # whoever administers another organisation makes rows there, but none below a row of this one
+    is_free = done == "create" and writers != ROOT and PARAMETER.search(path.template) is None
+    return writers | {"admin of b"} if is_free else writers
+
+
+def _readers(path: Path, noun: str, act: str) -> frozenset[str]:
+    if act in ("log", "logs"):
+        # what a worker prints is of everybody who uses the pool
+        return WHOLE
+    if act != "list":
+        return NOUNS[noun].readers
+    # an administrator of a team sees the roles inside, so the page of roles is everybody's
+    is_for_whole = NOUNS[noun].readers == WHOLE and noun != "binding"
+    # the API lists nothing to whom a page says that it isn't his
+    return WHOLE | {"admin of b"} if is_for_whole and not _is_api(path) else WITH_A_ROLE
+
+
+def _is_api(path: Path) -> bool:
+    return path.name.startswith("api-")
+
+
+def _is_form(path: Path) -> bool:
+    """Whether a page of this path only exists to write, so that readers have no business there."""
+    return not _is_api(path) and noun_of(path)[1] not in SHOWING
+
+
+@dataclass(frozen=True)
+class World:
+    """Organisation A with one of everything, and organisation B."""
+
+    a: Organisation
+    b: Organisation
+    ids: Mapping[str, str]
+
+
+@pytest.fixture
+def world(actor: Actor, make_caller: Callable[..., Caller], state_store: Any) -> World:
+    a = create_organisation(actor, name="Canary A")
+    b = create_organisation(actor, name="B")
+    admin = make_caller("admin", a)
+    team = create_team(actor, organisation=a, name="Canary team")
+    project = create_project(actor, organisation=a, team=team, name="Canary project")
+    key = create_key(actor, organisation=a, project=project, name="canary-key").key
+    pool = admin.made("/pools/", {**POOL, "name": "canary-pool", "model": "canary-model"})
+    price = {"model": "canary-model", "input_nanousd_per_mtok": "1"}
+    targets = [{"pool": "canary-pool", "weight": 1}]
+    route = {**ROUTE, "name": "canary-route", "targets": targets}
+    user = create_user(actor, username="canary-user", password="a long pass 1")
+    binding = grant_role(actor, subject=user, organisation=a, role=Role.VIEWER)
+    account = create_service_account(actor, organisation=a, name="canary-account")
+    origin = make_origin(
+        organisation_id=a.pk, team_id=team.pk, project_id=project.pk, route_name="canary-route"
+    )
+    end = replace(make_end(1), origin=origin)
+    record_usage([end], now=NOON)
+    return World(
+        a,
+        b,
+        {
+            "organisation": a.pk,
+            "team": team.pk,
+            "project": project.pk,
+            "key": key.pk,
+            "pool": pool["id"],
+            "model": pool["model_id"],
+            "route": admin.made("/routes/", route)["id"],
+            "price": admin.made("/prices/", {**price, "output_nanousd_per_mtok": "2"})["id"],
+            "request": end.event_id,
+            "snapshot": str(_newest_version(a)),
+            "audit": str(_newest_entry(a)),
+            "user": str(user.pk),
+            "binding": binding.pk,
+            "service-account": account.pk,
+            "token": issue_token(actor, service_account=account).token.pk,
+        },
+    )
+
+
+def _newest_version(organisation: Organisation) -> int:
+    revision = ConfigRevision.objects.order_by("-version").first()
+    assert revision is not None
+    return revision.version
+
+
+def _newest_entry(organisation: Organisation) -> int:
+    entry = AuditEntry.objects.filter(organisation_id=organisation.pk).order_by("-id").first()
+    assert entry is not None
+    return entry.pk
+
+
+@pytest.fixture
+def visit(world: World, actor: Actor, collected_files: None) -> Callable[[str], Client]:
+    """A browser signed in as one of the callers."""
+    places: Mapping[str, Mapping[str, Any]] = {
+        "team operator": {"role": Role.OPERATOR, "team": world.a.teams.get(pk=world.ids["team"])},
+        "project viewer": {
+            "role": Role.VIEWER,
+            "project": world.a.projects.get(pk=world.ids["project"]),
+        },
+    }
+
+    def make(caller: str) -> Client:
+        client = Client(raise_request_exception=False)
+        if caller == "nobody":
+            return client
+        is_root = caller == "platform admin"
+        name = caller.replace(" ", "-")
+        user = create_user(
+            actor, username=name, password="a long pass 1", is_platform_admin=is_root
+        )
+        if caller == "admin of b":
+            grant_role(actor, subject=user, organisation=world.b, role=Role.ADMIN)
+        elif caller in places:
+            grant_role(actor, subject=user, organisation=world.a, **places[caller])
+        elif caller not in ("none", "platform admin"):
+            grant_role(actor, subject=user, organisation=world.a, role=Role(caller))
+        client.force_login(user)
+        return client
+
+    return make
+
+
+def address(path: Path, world: World) -> str:
+    """The path of organisation A's rows."""
+    own = world.ids[noun_of(path)[0]] if place_of(path) is None else world.ids["snapshot"]
+    parts = {**world.ids, "page": "overview", "pk": own}
+    if "service-accounts/" in path.template and not _is_api(path):
+        parts["pk"] = world.ids["service-account"]
+
+    def filled(match: re.Match[str]) -> str:
+        return parts.get(match["name"] or match["kind"], own)
+
+    return PARAMETER.sub(filled, path.template).replace("\\", "")
+
+
+def query_of(path: Path, world: World, caller: str) -> str:
+    """Say which organisation, where it must be said; the platform's administrator has several."""
+    name = path.name.removeprefix("api-")
+    needs = name.startswith(("request", "usage", "live", "home", "overview", "my-usage"))
+    is_choice = caller == "platform admin" and not _is_api(path) and place_of(path) != ANYBODY
+    return f"?organisation={world.a.pk}" if needs or is_choice else ""
+
+
+def body_of(path: Path, world: World, *, is_root: bool) -> Mapping[str, Any]:
+    """The least a write says: too little to be done, enough to be judged."""
+    if path.name == "api-snapshot-restore":
+        return {"nouns": ["routes"], "reason": "to see who may"}
+    new = {"organisation": world.a.pk} if is_root else {}
+    is_bulk = path.name.endswith("-bulk")
+    return {"operations": [{"action": "create", "data": new}]} if is_bulk else new
+
+
+def is_refused(status: int) -> bool:
+    return status in (401, 403, 404, 405)
+
+
+def wrongs(client: Client, caller: str, world: World) -> Iterator[str]:
+    for path in paths():
+        for method in path.methods:
+            where = address(path, world)
+            asks_for_a = caller in OF_A
+            told = where + (query_of(path, world, caller) if asks_for_a else "")
+            body = json.dumps(body_of(path, world, is_root=caller == "platform admin"))
+            is_api = where.startswith("/api/")
+            with transaction.atomic():
+                response = client.generic(
+                    method,
+                    told,
+                    body if is_api and method != "GET" else "",
+                    content_type="application/json" if is_api else "text/plain",
+                    headers={"accept": "*/*"},
+                )
+                transaction.set_rollback(True)
+            answer = response.status_code
+            may = caller in expected(path, method)
+            to_sign_in = answer == 302 and "/accounts/login/" in response["Location"]
+            if answer >= 500:
+                yield f"{method} {told}: {answer}"
+            elif may and (is_refused(answer) or to_sign_in):
+                yield f"{method} {told}: refused with {answer}"
+            elif not may and not (is_refused(answer) or to_sign_in):
+                yield f"{method} {told}: allowed with {answer}"
+            elif caller in ("none", "admin of b", "nobody") and _leaks(response):
+                yield f"{method} {told}: tells of A"
+
+
+def _leaks(response: Any) -> bool:
+    return bool(CANARY.search(response.getvalue().decode()))
+
+
+def test_every_path_is_in_a_table() -> None:
+    unknown = []
+    for path in paths():
+        if place_of(path) is None:
+            try:
+                noun_of(path)
+            except LookupError as error:
+                unknown.append(str(error))
+    assert unknown == []
+    assert len(paths()) > 40
+
+
+@pytest.mark.parametrize("caller", CALLERS)
+def test_every_path_by_role_and_tenant(
+    caller: str, visit: Callable[[str], Client], world: World
+) -> None:
+    assert "\n".join(wrongs(visit(caller), caller, world)) == ""
