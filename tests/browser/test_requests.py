@@ -287,8 +287,9 @@ def test_an_id_is_copied(visitor: Visitor, console: Console) -> None:
     assert visitor.page.evaluate("navigator.clipboard.readText()") == f"req_{1:026d}"
 
 
-@pytest.mark.parametrize("theme", ["dark", "light"])
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["1400", "390"])
+@pytest.mark.parametrize(
+    ("size", "theme"), [(DESKTOP, "dark"), (PHONE, "light")], ids=["1400-dark", "390-light"]
+)
 def test_every_page_is_accessible_fits_its_window_and_is_pictured(
     visit: Callable[..., Visitor],
     console: Console,

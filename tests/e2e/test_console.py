@@ -1,25 +1,142 @@
-"""What the signed-in user sees in the console of a request that an engine has just answered."""
+"""A day's work in the console: see a request live, move traffic with review, take it back."""
 
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import openai
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import browser
-from tests.installation import Installation
+from tests.browser.conftest import DESKTOP, PHONE, browser
+from tests.installation import Installation, wait_until
 
 __all__ = ["browser"]
 
 pytestmark = [pytest.mark.engine, pytest.mark.browser]
 
+ON_SCREEN_MS = 2_000
+ENOUGH_FOR_P95 = 25
+APPLIED_S = 1.0
+POOLS = ("smollm2", "smollm2-direct")
+
+
+@pytest.fixture
+def shots(tmp_path: Path) -> Path:
+    """Where pictures go: kept if HEADWORKS_SCREENSHOTS names a folder."""
+    folder = Path(os.environ.get("HEADWORKS_SCREENSHOTS") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture
+def page(browser: Browser, installation: Installation) -> Iterator[Page]:
+    """The console, signed in; what the browser complains about fails the test."""
+    complaints: list[str] = []
+    context = browser.new_context(
+        viewport={"width": DESKTOP[0], "height": DESKTOP[1]},
+        color_scheme="dark",
+        reduced_motion="reduce",
+    )
+    made = context.new_page()
+    made.on(
+        "console",
+        lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None,
+    )
+    made.goto(installation.demo["CONSOLE_URL"])
+    made.get_by_label("User name or e-mail").fill(installation.demo["ADMIN_USER"])
+    made.get_by_label("Password").fill(installation.demo["ADMIN_PASSWORD"])
+    made.get_by_role("button", name="Sign in").click()
+    expect(made.get_by_role("heading", name="Overview", exact=True)).to_be_visible()
+    yield made
+    context.close()
+    assert complaints == []
+
+
+def picture(page: Page, shots: Path, name: str) -> None:
+    """The page in both themes, wide and narrow; nothing of it is wider than its window."""
+    for theme in ("dark", "light"):
+        for width, height in (DESKTOP, PHONE):
+            page.emulate_media(color_scheme=theme)
+            page.set_viewport_size({"width": width, "height": height})
+            expect(page.locator("html")).to_have_attribute("data-bs-theme", theme)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            page.screenshot(path=shots / f"{name}-{width}-{theme}.png", full_page=True)
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size({"width": DESKTOP[0], "height": DESKTOP[1]})
+
+
+def ask(client: openai.OpenAI, times: int = 1) -> str:
+    """Some short streamed questions; the id of the last."""
+    for _ in range(times):
+        raw = client.chat.completions.with_raw_response.create(
+            model="chat",
+            messages=[{"role": "user", "content": "What is a waterworks?"}],
+            max_tokens=4,
+            stream=True,
+        )
+        assert list(raw.parse())
+    return str(raw.headers["x-request-id"])
+
+
+def go(page: Page, name: str) -> None:
+    """Open a page by the navigation."""
+    page.locator("#nav").get_by_role("link", name=name, exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(name)
+
+
+def test_a_request_is_on_the_overview_within_two_seconds(
+    client: openai.OpenAI, page: Page, shots: Path
+) -> None:
+    expect(page.locator("[data-live=live]")).to_be_visible(timeout=10_000)
+    tile = page.locator("[data-tile=requests] [data-tile-text]")
+    ask(client, ENOUGH_FOR_P95)
+    wait_until(lambda: float(tile.inner_text()) > 0, 10, "figures")
+    before = tile.inner_text()
+    ask(client, 5)
+    expect(tile).not_to_have_text(before, timeout=ON_SCREEN_MS)
+    for drawn in ("first_token", "utilisation", "kv_cache"):
+        path = page.locator(f"[data-panel={drawn}] .scatterlayer .trace path.js-line").first
+        expect(path).to_have_attribute("d", re.compile(r"M.+L"), timeout=30_000)
+    picture(page, shots, "overview")
+
+
+def test_traffic_is_moved_with_a_reason_applied_at_once_and_taken_back(
+    installation: Installation, client: openai.OpenAI, page: Page, shots: Path
+) -> None:
+    before = installation.api("GET", "/gateways/")["version"]
+    go(page, "Routes")
+    page.get_by_role("link", name="chat", exact=True).click()
+    page.get_by_role("link", name="Edit").click()
+    page.get_by_label("Weight of target 1").fill("0")
+    page.get_by_role("button", name="Review changes").click()
+    expect(page.locator(".diff")).to_be_visible()
+    picture(page, shots, "route-review")
+    page.get_by_label("Reason, kept in the audit log").fill("the direct one has room")
+    page.get_by_role("button", name="Save", exact=True).click()
+    applied = page.locator("#applied[data-applied=all]")
+    expect(applied).to_contain_text(f"Applied on 1 of 1 gateways at v{before + 1}")
+    took_s = float(re.search(r"in (\d+\.\d+) s", applied.inner_text())[1])  # type: ignore[index]
+    assert took_s < APPLIED_S
+    moved = installation.wait_for_request(ask(client))
+    assert moved["pool_name"] == POOLS[1]
+    go(page, "Audit")
+    expect(page.locator("tbody tr").first).to_contain_text("the direct one has room")
+    go(page, "Snapshots")
+    page.get_by_role("link", name=f"v{before}", exact=True).click()
+    page.get_by_role("link", name="Roll back to this version").click()
+    page.get_by_label("Reason, kept in the audit log").fill("enough of it")
+    page.get_by_role("button", name=f"Roll back to version {before}").click()
+    expect(page.locator("#applied[data-applied=all]")).to_contain_text(f"v{before + 2}")
+    seen = {installation.wait_for_request(ask(client))["pool_name"] for _ in range(12)}
+    assert seen == set(POOLS)
+
 
 def test_the_signed_in_user_sees_the_request_with_worker_timings_tokens_and_cost(
-    browser: Browser, installation: Installation
+    installation: Installation, page: Page
 ) -> None:
-    page = browser.new_page(viewport={"width": 1400, "height": 900})
-    page.goto(installation.demo["CONSOLE_URL"])
-    page.get_by_label("User name or e-mail").fill(installation.demo["ADMIN_USER"])
-    page.get_by_label("Password").fill(installation.demo["ADMIN_PASSWORD"])
-    page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_role("heading", name="Requests", exact=True)).to_be_visible()
+    go(page, "Requests")
     event_id, answer = installation.chat(model="chat", max_tokens=4, temperature=0)
     usage = answer["usage"]
     row = page.locator("tbody tr", has=page.locator(f"a[href*='{event_id}']"))
@@ -30,4 +147,3 @@ def test_the_signed_in_user_sees_the_request_with_worker_timings_tokens_and_cost
     row.locator("a").first.click()
     expect(page.get_by_role("heading", name=event_id)).to_be_visible()
     expect(page.locator("main")).to_contain_text("smollm2-135m-instruct")
-    page.close()
