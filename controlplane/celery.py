@@ -24,6 +24,11 @@ app.conf.beat_schedule = {
         "schedule": 600.0,
         "options": {"expires": 600},
     },
+    "prune-revisions": {
+        "task": "configuration.prune_revisions",
+        "schedule": 3_600.0,
+        "options": {"expires": 3_600},
+    },
     "forget-old-marks": {
         "task": "usage.forget_old_marks",
         "schedule": 3_600.0,

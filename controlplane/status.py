@@ -2,9 +2,9 @@
 
 It needs no login, no session and no row. 200 when everything answers, 503 when database, state or
 cache doesn't; the body names it either way. `jobs` tells how old the last beat of the background
-jobs is, `gateways` and `pools` what their processes say of themselves: they are reported, and don't
-turn the answer red, because pages and API work without them. Nobody has signed in, so no address,
-no name and no message that may hold one is told.
+jobs is, `gateways` and `pools` what their processes say of themselves. They make the status
+"degraded" and not the answer a 503, because pages and API work without them. Nobody has signed in,
+so no address, no name and no message that may hold one is told.
 """
 
 import asyncio
@@ -33,6 +33,7 @@ from controlplane.bridge.vitals import read_fleet
 from controlplane.error_responses import bare_page
 
 PROBE_TIMEOUT_S = 1.0
+_UNWELL = ("degraded", "stale", "unknown")
 
 Probe = Callable[[], Awaitable[None]]
 
@@ -124,9 +125,11 @@ async def status(request: HttpRequest) -> HttpResponse:
     """Name what is down, as JSON or, for a browser, as a small page."""
     parts = await gather_parts()
     down = [part.name for part in parts if part.state == "down"]
+    unwell = [part.name for part in parts if part.state in _UNWELL]
     code = 503 if down else 200
     if request.get_preferred_type(["application/json", "text/html"]) == "text/html":
-        told = {"parts": parts, "down": down}
+        told = {"parts": parts, "down": down, "unwell": unwell}
         return bare_page(request, "status.html", told, status=code)
-    body = {"status": "down" if down else "ok", "down": down, "parts": [_said(p) for p in parts]}
+    worst = "down" if down else "degraded" if unwell else "ok"
+    body = {"status": worst, "down": down, "parts": [_said(p) for p in parts]}
     return JsonResponse(body, status=code)

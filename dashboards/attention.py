@@ -2,9 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import dropwhile
 
 from dashboards import words
 from dashboards.base import PoolLine, Scene
+
+MANY_FAILURES, MOST_FAILURES = 0.05, 0.5
+"""One in twenty is more than a retry hides; at one in two the service is down for its callers."""
 
 _TROUBLED = {"down": "crit", "degraded": "warn", "unknown": "idle"}
 _ICONS = {"crit": "crit", "warn": "warn", "idle": "nodata"}
@@ -26,7 +30,8 @@ class Need:
 
 def needs_of(scene: Scene) -> Sequence[Need]:
     """All of them."""
-    found = [*_store(scene), *_gateways(scene), *_pools(scene.pools), *_costs(scene)]
+    found = [*_store(scene), *_gateways(scene), *_failures(scene), *_pools(scene.pools)]
+    found += _costs(scene)
     return sorted(found, key=lambda one: list(_ICONS).index(one.tone))
 
 
@@ -63,6 +68,14 @@ def _pools(pools: Sequence[PoolLine]) -> Iterator[Need]:
         yield Need(tone, f"{pool.name} {title}", detail, pool.id)
 
 
+def _failures(scene: Scene) -> Iterator[Need]:
+    share = scene.view.summary.failure_share
+    if share is not None and share >= MANY_FAILURES:
+        tone = "crit" if share >= MOST_FAILURES else "warn"
+        title = f"{words.per_cent(share)} of requests failed"
+        yield Need(tone, title, "In the last minute, by us or a worker.")
+
+
 def _costs(scene: Scene) -> Iterator[Need]:
     if scene.view.summary.has_unknown_cost:
         yield Need(
@@ -71,13 +84,21 @@ def _costs(scene: Scene) -> Iterator[Need]:
 
 
 def gap_needs_of(scene: Scene) -> Sequence[Need]:
-    """Buckets nobody told anything of, while there are gateways; only a whole window knows."""
+    """Buckets nobody told anything of, while there are gateways; only a whole window knows.
+
+    What lies before the first covered bucket is no gap: nothing ran yet, or nothing was kept. Nor
+    is the bucket that has just begun.
+    """
     view = scene.view
-    blank = sum(share == 0 for share in view.covered)
+    ended = view.covered[:-1] if scene.is_partial else view.covered
+    begun = list(dropwhile(lambda share: share == 0, ended))
+    blank = sum(share == 0 for share in begun)
     if not blank or not scene.has_store or not view.coverage.seen:
         return ()
-    detail = "No gateway reported in them; they are shown as gaps, not as 0."
-    return (Need("idle", f"{blank} of {len(view.covered)} buckets have no data", detail),)
+    buckets = words.count(len(view.covered), "bucket")
+    verb = "has" if blank == 1 else "have"
+    detail = "No gateway reported then; it is shown as a gap, not as 0."
+    return (Need("idle", f"{blank} of {buckets} {verb} no data", detail),)
 
 
 def coverage_sentence(scene: Scene) -> str:

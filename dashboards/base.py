@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 
 from controlplane.selectors.live import LiveView
 from dashboards.kinds import Fold, Form, Measure, Page, PanelKind
@@ -54,6 +54,13 @@ class Scene:
     slots: Mapping[str, int] = field(default_factory=dict)
     refusals: Sequence[Refusal] = ()
     has_store: bool = True
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the newest bucket was still filling when it was read."""
+        if not self.view.at:
+            return False
+        return self.view.at[-1] + timedelta(seconds=self.view.span.bucket_s) > self.now
 
 
 @dataclass(frozen=True, slots=True)

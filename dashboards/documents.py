@@ -6,7 +6,6 @@ buckets. Both carry the same sentences, tiles and lists, which are whole each ti
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -17,6 +16,7 @@ from dashboards.attention import Need, coverage_sentence, gap_needs_of, needs_of
 from dashboards.base import Chart, PoolLine, Scene
 from dashboards.figures import figure_of
 from dashboards.kinds import Page
+from dashboards.prices import NO_PRICE, lacks_price
 from dashboards.registry import panels_of
 from dashboards.tiles import tiles_of
 
@@ -81,19 +81,12 @@ def _shared(scene: Scene) -> dict[str, Any]:
             "missing": list(view.coverage.missing),
             "sentence": coverage_sentence(scene),
         },
-        "partial": is_partial(scene),
+        "partial": scene.is_partial,
         "tiles": {tile.name: asdict(tile.figure(scene)) for tile in tiles_of(scene.page)},
         "lines": {tile.name: list(tile.line(scene)) for tile in tiles_of(scene.page)},
         "needs": [_need(one) for one in needs_of(scene)],
         "pools": [_row(scene, pool) for pool in scene.pools] if scene.page is Page.OVERVIEW else [],
     }
-
-
-def is_partial(scene: Scene) -> bool:
-    """Whether the newest bucket was still filling when it was read."""
-    if not scene.view.at:
-        return False
-    return scene.view.at[-1] + timedelta(seconds=scene.view.span.bucket_s) > scene.now
 
 
 STATES = {
@@ -136,15 +129,22 @@ _NO_FIGURES = {
 
 
 def _figures_of(summary: Summary) -> dict[str, Any]:
-    used, cost = summary.kv_used, summary.cost_nanousd_per_hour
+    used = summary.kv_used
     first = summary.first_token_ms.get(_HEADLINE)
     return {
         "kv_used": used,
         "kv": words.NO_DATA if used is None else words.per_cent(used),
         "queue": f"{_or_dash(summary.running)} / {_or_dash(summary.waiting)}",
         "first_token": _DASH if first is None else words.milliseconds(first),
-        "cost": _DASH if cost is None else words.dollars(cost),
+        "cost": _cost_of(summary),
     }
+
+
+def _cost_of(summary: Summary) -> str:
+    cost = summary.cost_nanousd_per_hour
+    if lacks_price(summary):
+        return NO_PRICE
+    return _DASH if cost is None else words.dollars(cost)
 
 
 def _or_dash(value: int | None) -> str:

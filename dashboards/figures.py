@@ -29,7 +29,7 @@ def figure_of(panel: Panel, chart: Chart, scene: Scene) -> dict[str, Any]:
         "data": [_trace(panel.form, chart.fold, one, at) for one in shown],
         "layout": {
             "xaxis": {"type": "date", "range": _range_of(at, bucket_s)},
-            "yaxis": {"range": [0, top_of(panel, chart, shown)]},
+            "yaxis": {"range": [0, top_of(panel, chart, shown)], **_ticks_of(chart, shown)},
             "shapes": [shape for shape, _ in bands],
             "annotations": [words for _, words in bands],
         },
@@ -67,11 +67,16 @@ def _joined(columns: Sequence[Values], fold: Fold) -> Values:
 
 
 def gaps_of(chart: Chart, scene: Scene) -> list[bool]:
-    """Which buckets nobody told anything of."""
-    if not chart.is_of_workers:
-        return [share == 0 for share in scene.view.covered]
-    columns = [one.values for one in chart.series]
-    return [all(column[at] is None for column in columns) for at in range(len(scene.view.at))]
+    """Which buckets nobody told anything of; one that has just begun is none yet."""
+    count = len(scene.view.at)
+    if chart.is_of_workers:
+        columns = [one.values for one in chart.series]
+        missing = [all(column[at] is None for column in columns) for at in range(count)]
+    else:
+        missing = [share == 0 for share in scene.view.covered]
+    if scene.is_partial and count > 1 and not missing[-2]:
+        missing[-1] = False
+    return missing
 
 
 def isolated(values: Values) -> list[bool]:
@@ -92,6 +97,16 @@ def top_of(panel: Panel, chart: Chart, shown: Sequence[tuple[Series, Sequence[st
         columns = [[sum(v or 0 for v in bucket) for bucket in zip(*columns, strict=True)]]
     highest = max((value or 0 for column in columns for value in column), default=0)
     return highest * _ROOM_ABOVE if highest else 1
+
+
+def _ticks_of(
+    chart: Chart, shown: Sequence[tuple[Series, Sequence[str]]]
+) -> dict[str, Sequence[int]]:
+    """No tick where nothing is known, one at 0 where nothing is more; else Plotly chooses."""
+    known = [value for one, _ in shown for value in one.values if value is not None]
+    if chart.top is not None or any(known):
+        return {}
+    return {"tickvals": [0] if known else []}
 
 
 def _range_of(at: Sequence[int], bucket_s: int) -> list[int]:

@@ -44,6 +44,17 @@ class Measure(StrEnum):
     DOLLARS = "dollars"
 
 
+class Source(StrEnum):
+    """What a tile's figure is made of."""
+
+    REQUESTS = "requests"
+    FAILURES = "failures"
+    TOKENS = "tokens"
+    COST = "cost"
+    MONTH = "month"
+    WORKERS = "workers"
+
+
 class Fold(StrEnum):
     """What becomes of the series beyond the fourth: their sum, or their mean."""
 

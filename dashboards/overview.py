@@ -1,36 +1,16 @@
-"""What the overview shows beside the live figures: recent changes, and the way to the first one."""
+"""The way to the first figures, as the overview shows it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
 
 from django.db.models import QuerySet
 
-from controlplane.models import AuditEntry
 from controlplane.selectors.access import Access
-from controlplane.selectors.audit import list_audit
 from controlplane.selectors.keys import list_keys
 from controlplane.selectors.models import list_models
 from controlplane.selectors.pools import list_pools
 from controlplane.selectors.requests import list_requests
 from controlplane.selectors.routes import list_routes
-
-_MOST_CHANGES = 5
-_MOST_FIELDS = 4
-_HIDDEN = frozenset(("id", "version", "created_at", "updated_at", "organisation", "name"))
-_DONE = {"create": "created", "update": "changed", "delete": "deleted", "revoke": "revoked"}
-_ICONS = {"routes": "route", "pools": "pool", "models": "model", "prices": "price", "keys": "key"}
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One entry of the audit trail, in words."""
-
-    icon: str
-    title: str
-    detail: str
-    at: datetime
-    when: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,28 +21,6 @@ class Step:
     detail: str
     url_name: str
     is_done: bool
-
-
-def changes_of(access: Access, organisation_id: str, zone: tzinfo) -> Sequence[Change]:
-    """The newest changes of an organisation; none for a reader who may not read the trail."""
-    rows = list_audit(access).filter(organisation_id=organisation_id).order_by("-id")
-    return [_change(row, zone) for row in rows[:_MOST_CHANGES]]
-
-
-def _change(row: AuditEntry, zone: tzinfo) -> Change:
-    noun = row.noun.replace("_", " ").removesuffix("s")
-    known = {**(row.before or {}), **(row.after or {})}
-    name = known.get("name") or known.get("username") or row.object_id
-    fields = sorted(set(row.after or {}) - _HIDDEN) if row.before and row.after else []
-    words = ", ".join(field.replace("_", " ") for field in fields[:_MOST_FIELDS])
-    detail = " \N{MIDDLE DOT} ".join(
-        part for part in (row.reason or words, row.actor_label) if part
-    )
-    local = row.at.astimezone(zone)
-    title = f"{noun.capitalize()} {name}: {_DONE.get(row.action, row.action.replace('_', ' '))}"
-    return Change(
-        _ICONS.get(row.noun, "info"), title, detail, row.at, f"{local.day} {local:%b %H:%M}"
-    )
 
 
 def checklist_of(access: Access, organisation_id: str) -> Sequence[Step]:

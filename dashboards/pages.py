@@ -13,6 +13,7 @@ from dashboards.base import Panel
 from dashboards.kinds import Page, PanelKind
 from dashboards.registry import panels_of
 from dashboards.scopes import DEFAULT_WINDOW, read_until
+from dashboards.sources import Origin
 from dashboards.tiles import tiles_of
 
 _WINDOW_WORDS = {
@@ -68,13 +69,14 @@ def _context(
         asked["pool"] = pool_id
     if until is not None:
         asked["until"] = until.isoformat()
+    origin = Origin(page, organisation_id, pool_id, window, until)
     return {
         "live_query": urlencode(asked),
         "live_document_url": reverse("live-document", args=[page.value]),
         "live_socket_path": f"/ws/live/{page}/",
         "live_is_historical": until is not None,
         "live_windows": [(key, _WINDOW_WORDS[key], key == window) for key in WINDOWS],
-        "live_tiles": tiles_of(page),
+        "live_tiles": [(tile, origin.link(tile.source)) for tile in tiles_of(page)],
         "live_panels": [_frame(page, panel) for panel in panels_of(page)],
     }
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from dashboards import words
 from dashboards.base import Scene, Values
 from dashboards.gauges import mean, scaled, total
-from dashboards.kinds import Page
+from dashboards.kinds import Page, Source
 from dashboards.panels.utilisation import label as utilisation_label
 from dashboards.percentiles import not_enough
+from dashboards.prices import NO_PRICE, SOME_UNPRICED, lacks_price, priced_costs
 
 _HEADLINE = 0.95
 _NOTHING: Values = ()
@@ -29,6 +30,7 @@ class Tile:
 
     name: str
     label: str
+    source: Source
     pages: Sequence[Page]
     figure: Callable[[Scene], Figure]
     line: Callable[[Scene], Values]
@@ -49,7 +51,7 @@ def _figure(text: str | None, note: str) -> Figure:
 def _errors(scene: Scene) -> Figure:
     share = scene.view.summary.failure_share
     if share is None and scene.view.summary.requests_per_s == 0:
-        return Figure("", note="no requests in the last minute")
+        return Figure("", note="no requests")
     return _figure(None if share is None else words.per_cent(share), "last minute")
 
 
@@ -90,16 +92,22 @@ def _utilisation(scene: Scene) -> Figure:
 def _cost(scene: Scene) -> Figure:
     summary = scene.view.summary
     rate = summary.cost_nanousd_per_hour
+    if lacks_price(summary):
+        return Figure("", note=NO_PRICE)
     if rate is None:
         return Figure("", note=words.NO_DATA)
-    note = "some have no price" if summary.has_unknown_cost else "last minute's rate"
+    note = "last minute's rate"
+    if summary.has_unknown_cost:
+        note = SOME_UNPRICED
+    elif summary.requests_per_s == 0 and rate == 0:
+        note = "no requests"
     return Figure(words.dollars(rate), "/h", note)
 
 
 def _month(scene: Scene) -> Figure:
     spent = scene.view.month_to_date_nanousd
     if spent is None:
-        return Figure("", note=words.NO_DATA)
+        return Figure("", note=NO_PRICE)
     return Figure(words.dollars(spent), note=f"since 1 {scene.now.astimezone(scene.zone):%b}")
 
 
@@ -114,6 +122,7 @@ TILES = (
     Tile(
         "requests",
         "Requests",
+        Source.REQUESTS,
         _ALL,
         lambda scene: _rate(scene.view.summary.requests_per_s, "req/s"),
         lambda scene: scene.view.total.requests_per_s,
@@ -121,6 +130,7 @@ TILES = (
     Tile(
         "errors",
         "Errors",
+        Source.FAILURES,
         _ALL,
         _errors,
         lambda scene: scaled(scene.view.total.failure_share, 100.0),
@@ -128,6 +138,7 @@ TILES = (
     Tile(
         "first_token",
         "TTFT p95",
+        Source.REQUESTS,
         _ALL,
         _first_token,
         lambda scene: scene.view.total.first_token_ms.get(_HEADLINE, _NOTHING),
@@ -135,6 +146,7 @@ TILES = (
     Tile(
         "output_token",
         "TPOT p95",
+        Source.REQUESTS,
         _ALL,
         _output_token,
         lambda scene: scene.view.total.output_token_ms.get(_HEADLINE, _NOTHING),
@@ -142,6 +154,7 @@ TILES = (
     Tile(
         "tokens_in",
         "Tokens in",
+        Source.TOKENS,
         _ALL,
         lambda scene: _rate(scene.view.summary.prompt_tokens_per_s, "tok/s"),
         lambda scene: scene.view.total.prompt_tokens_per_s,
@@ -149,6 +162,7 @@ TILES = (
     Tile(
         "tokens_out",
         "Tokens out",
+        Source.TOKENS,
         _ALL,
         lambda scene: _rate(scene.view.summary.completion_tokens_per_s, "tok/s"),
         lambda scene: scene.view.total.completion_tokens_per_s,
@@ -156,6 +170,7 @@ TILES = (
     Tile(
         "running",
         "Running",
+        Source.WORKERS,
         _ALL,
         lambda scene: _count(scene.view.summary.running),
         _gauge(total, "running"),
@@ -163,20 +178,29 @@ TILES = (
     Tile(
         "waiting",
         "Waiting",
+        Source.WORKERS,
         _ALL,
         lambda scene: _count(scene.view.summary.waiting),
         _gauge(total, "waiting"),
     ),
-    Tile("kv_cache", "KV cache", _ALL, _kv_cache, _gauge(mean, "kv_used")),
-    Tile("utilisation", "Utilisation", _ALL, _utilisation, _gauge(mean, "utilisation")),
+    Tile("kv_cache", "KV cache", Source.WORKERS, _ALL, _kv_cache, _gauge(mean, "kv_used")),
+    Tile(
+        "utilisation",
+        "Utilisation",
+        Source.WORKERS,
+        _ALL,
+        _utilisation,
+        _gauge(mean, "utilisation"),
+    ),
     Tile(
         "cost",
         "Cost rate",
+        Source.COST,
         _ALL,
         _cost,
-        lambda scene: scene.view.total.cost_nanousd_per_hour,
+        priced_costs,
     ),
-    Tile("month", "Month to date", (Page.OVERVIEW,), _month, lambda scene: _NOTHING),
+    Tile("month", "Month to date", Source.MONTH, (Page.OVERVIEW,), _month, lambda scene: _NOTHING),
 )
 
 

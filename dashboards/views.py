@@ -12,9 +12,10 @@ from controlplane.console.scope import Scope, scoped
 from controlplane.errors import ControlPlaneError
 from controlplane.models import User
 from controlplane.selectors.access import Access, get_access_of_user
+from dashboards.changes import changes_of
 from dashboards.documents import document_of, encode
 from dashboards.kinds import Page
-from dashboards.overview import changes_of, checklist_of
+from dashboards.overview import checklist_of
 from dashboards.pages import live_context
 from dashboards.scenes import read_whole
 from dashboards.scopes import find_scope, read_until

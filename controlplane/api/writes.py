@@ -3,7 +3,7 @@
 import hashlib
 import hmac
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from controlplane.api.filters import DRY_RUN
+from controlplane.api.filters import DRY_RUN, refuse_unknown
 from controlplane.api.serializers.drafts import DraftSerializer
 from controlplane.errors import Invalid
 from controlplane.models import ServiceAccount
@@ -33,14 +33,23 @@ WRITES = frozenset(("post", "patch", "put", "delete"))
 
 Handler = Callable[..., Response]
 
+Asked = tuple[str, str, Mapping[str, str]]
+"""A noun, an organisation and a place, as `Access.may_write` was asked of them."""
+
 
 class WriteConventions(APIView):
     """Adds `?dry_run=true` to every write of a view, and Idempotency-Key to every POST.
 
-    `is_draft` tells a handler that nothing it does will last.
+    `is_draft` tells a handler that nothing it does will last. `asked` is what the caller had to be
+    allowed, noted by the handler as it asks.
     """
 
     is_draft = False
+    asked: Sequence[Asked] = ()
+
+    def require_again(self, asked: Sequence[Asked]) -> None:
+        """Raise NotAllowed unless the caller may still do what he was once allowed."""
+        raise NotImplementedError
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
@@ -48,12 +57,15 @@ class WriteConventions(APIView):
         handler = getattr(self, method, None)
         if method not in WRITES or handler is None:
             return
+        if method == "post":
+            # a slip in `dry_run` would do what was only to be tried out
+            refuse_unknown(request, (DRY_RUN,))
         key = request.headers.get(IDEMPOTENCY_HEADER) if method == "post" else None
         if _is_dry_run(request):
             self.is_draft = True
             setattr(self, method, partial(_drafted, handler))
         elif key is not None:
-            setattr(self, method, partial(_once, handler, _checked(key)))
+            setattr(self, method, partial(_once, self, handler, _checked(key)))
 
 
 def caller_of(request: Request) -> str:
@@ -73,24 +85,31 @@ def _drafted(handler: Handler, request: Request, *args: Any, **kwargs: Any) -> R
     return Response(DraftSerializer(draft(lambda: handler(request, *args, **kwargs))).data)
 
 
-def _once(handler: Handler, key: str, request: Request, *args: Any, **kwargs: Any) -> Response:
-    """Do it and keep the answer, or repeat the answer; a refusal is kept for nobody."""
+def _once(
+    view: WriteConventions, handler: Handler, key: str, request: Request, *args: Any, **kwargs: Any
+) -> Response:
+    """Do it and keep the answer, or repeat the answer; a refusal is kept for nobody.
+
+    The answer may hold a secret, so it is repeated only to who may still do what it answers.
+    """
     with transaction.atomic():
         found = claim_or_recall(
             caller=caller_of(request), key=key, fingerprint=_fingerprint(request)
         )
         if isinstance(found, Answer):
+            view.require_again(found.asked)
             headers = {**found.headers, REPLAYED_HEADER: "true"}
             return Response(found.data, status=found.status, headers=headers)
         response = handler(request, *args, **kwargs)
-        keep_answer(found, _answer_of(request, response))
+        keep_answer(found, _answer_of(request, response, view.asked))
     return response
 
 
-def _answer_of(request: Request, response: Response) -> Answer:
+def _answer_of(request: Request, response: Response, asked: Sequence[Asked]) -> Answer:
     rendered = request.accepted_renderer.render(response.data)
     headers = {"ETag": response["ETag"]} if response.has_header("ETag") else {}
-    return Answer(response.status_code, headers, json.loads(rendered) if rendered else None)
+    data = json.loads(rendered) if rendered else None
+    return Answer(response.status_code, headers, data, tuple(asked))
 
 
 def _checked(key: str) -> str:

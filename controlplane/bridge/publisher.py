@@ -149,6 +149,13 @@ def _contents_of(digests: Sequence[str]) -> Iterator[tuple[str, bytes]]:
         yield row.digest, bytes(row.content)
 
 
+def published_version() -> tuple[str, int] | None:
+    """Lineage and version of the store's manifest; None if there is none. Raises RedisError."""
+    with open_store() as store:
+        lineage, version = store.hmget(wire.MANIFEST, "lineage", "version")
+    return None if lineage is None or version is None else (lineage.decode(), int(version))
+
+
 def collect_sections() -> int:
     """Give every section that none of the last versions names a limited life; returns how many.
 

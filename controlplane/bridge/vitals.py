@@ -41,7 +41,10 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class WorkerFacts:
-    """One worker as the directory has it; `inflight` is summed over the live gateways."""
+    """One worker as the directory has it; `inflight` is summed over the live gateways.
+
+    `detail` and `inflight` are None to who may not know of others' traffic.
+    """
 
     id: str
     state: WorkerState
@@ -49,7 +52,7 @@ class WorkerFacts:
     restarts: int
     base_url: str
     changed_at: datetime
-    inflight: int
+    inflight: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,22 +103,21 @@ def read_fleet() -> Fleet | None:
     return Fleet(_workers(sealed), vitals, has_leader)
 
 
-def read_workers(pool_id: str) -> Sequence[WorkerFacts] | None:
-    """The workers of a pool the caller may see; None when the directory can't be read now."""
-    fleet = read_fleet()
-    if fleet is None or fleet.workers is None:
-        return None
+def workers_of(fleet: Fleet, pool_id: str, *, is_whole: bool) -> Sequence[WorkerFacts]:
+    """The workers of a pool the caller may see; `is_whole` is whether he reads its organisation."""
     return [
         WorkerFacts(
             id=worker.id,
             state=worker.state,
-            detail=worker.detail,
+            detail=worker.detail if is_whole else None,
             restarts=worker.restarts,
             base_url=worker.base_url,
             changed_at=datetime.fromtimestamp(worker.changed_at, UTC),
-            inflight=sum(one.inflight.get(worker.id, 0) for one in fleet.gateways),
+            inflight=sum(one.inflight.get(worker.id, 0) for one in fleet.gateways)
+            if is_whole
+            else None,
         )
-        for worker in fleet.workers
+        for worker in fleet.workers or ()
         if worker.pool_id == pool_id
     ]
 

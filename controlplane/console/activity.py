@@ -26,6 +26,8 @@ _PAST = {
     "set_password": "set the password of",
 }
 _OTHERS = {"role_bindings": "role", "api_tokens": "token"}
+_NEVER_CHANGED = frozenset({"audit", "snapshots", "bindings"})
+"""Nouns the trail doesn't know, or calls by another name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,17 @@ def object_of(noun: str) -> str:
 def verb_of(action: str) -> str:
     """What was done, in the past tense."""
     return _PAST.get(action, action.replace("_", " "))
+
+
+def nouns_told() -> list[tuple[str, str]]:
+    """Every noun of the trail, with its word."""
+    known = (*(key for key in NOUNS if key not in _NEVER_CHANGED), *_OTHERS)
+    return sorted(((key, object_of(key)) for key in known), key=lambda one: one[1])
+
+
+def actions_told() -> list[tuple[str, str]]:
+    """Every action of the trail, with its word."""
+    return sorted(((key, verb_of(key)) for key in _PAST), key=lambda one: one[1])
 
 
 def changes_of(

@@ -8,16 +8,26 @@ from django.http import HttpRequest, QueryDict
 
 from controlplane.console.scope import PARAMETER, Scope
 
-TOKEN = "$HEADWORKS_TOKEN"
+TOKEN = "$API_TOKEN"
 REASON_HEADER = "X-Headworks-Reason"
 _JOIN = " \\\n  "
 
 
-def reading(request: HttpRequest, scope: Scope, path: str, query: QueryDict | None = None) -> str:
-    """The call that answers what a page shows."""
+def reading(
+    request: HttpRequest,
+    scope: Scope,
+    path: str,
+    query: QueryDict | None = None,
+    *,
+    place: str = PARAMETER,
+) -> str:
+    """The call that answers what a page shows.
+
+    `place` is what the path calls the organisation; "" where it takes none.
+    """
     asked = QueryDict(mutable=True) if query is None else query.copy()
-    if scope.is_choice and PARAMETER not in asked:
-        asked[PARAMETER] = scope.organisation.pk
+    if place and scope.is_choice and place not in asked:
+        asked[place] = scope.organisation.pk
     address = request.build_absolute_uri(path)
     if asked:
         address = f"{address}?{asked.urlencode()}"

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 
 from controlplane.console.activity import SHOWN, changes_of, last_change
 from controlplane.console.api_calls import reading
 from controlplane.console.filtering import address
-from controlplane.console.nouns import Noun
+from controlplane.console.nouns import AUDIT, Noun
 from controlplane.console.pages import Action, Crumb, Page
 from controlplane.console.propagation import applied_context
 from controlplane.selectors.access import Access
@@ -100,6 +100,14 @@ class DetailPage(Page):
             found.append(Action("Edit", self.noun.edit_url(row.pk), "primary", "edit"))
         return found
 
+    def api_call(self, row: Any, tab: str) -> str:
+        """The REST call that answers what the tab shows."""
+        if tab != ACTIVITY:
+            return reading(self.request, self.scope, self.noun.api_path(row.pk), place="")
+        asked = QueryDict(mutable=True)
+        asked.update({"noun": self.noun.key, "object_id": str(row.pk), "ordering": "-id"})
+        return reading(self.request, self.scope, AUDIT.api_path(), asked, place="")
+
     def get_row(self, pk: str) -> Any:
         """The object, or NotFound."""
         return self.found(type(self).selector(self.scope.access), pk)
@@ -123,7 +131,7 @@ class DetailPage(Page):
             "tabs": [_linked(one, path, is_first=one is tabs[0]) for one in tabs],
             "tab": tab,
             "actions": self.actions_of(row),
-            "api": reading(request, self.scope, self.noun.api_path(row.pk)),
+            "api": self.api_call(row, tab),
             **applied_context(request),
             **self.extra(row, tab),
         }

@@ -53,7 +53,7 @@ class FormPage(Page):
 
     def saved(self, url: str) -> HttpResponse:
         """Go to a page that says on how many gateways the version of this save is in force."""
-        revision = get_revision_of_request(request_id_of(self.request))
+        revision = get_revision_of_request(self.scope.access, request_id_of(self.request))
         version = 0 if revision is None else revision.version
         return HttpResponseRedirect(f"{url}?{APPLIED}={version}")
 

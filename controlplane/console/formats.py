@@ -3,12 +3,14 @@
 from collections.abc import Iterable
 from datetime import datetime
 from decimal import Decimal
+from math import floor, log10
 from zoneinfo import ZoneInfo
 
 UNKNOWN = "\N{EN DASH}"
 NO_PRICE = "no price"
 
 _NANO = Decimal(1).scaleb(-9)
+_CENT = 10**7
 _SECONDS_FROM_MS = 10_000
 
 
@@ -17,6 +19,13 @@ def dollars(nanousd: int, decimals: int = 2) -> str:
     whole, fraction = f"{abs(nanousd) * _NANO:,.9f}".split(".")
     sign = "\N{MINUS SIGN}" if nanousd < 0 else ""
     return f"{sign}${whole}.{fraction.rstrip('0').ljust(decimals, '0')}"
+
+
+def about_dollars(nanousd: float) -> str:
+    """Nano-USD to the cent, or to two digits that matter if it is less than one."""
+    size = abs(nanousd)
+    places = -7 if size >= _CENT else 1 - floor(log10(max(size, 1)))
+    return dollars(int(round(nanousd, places)))
 
 
 def decimals_of(amounts: Iterable[int | None]) -> int:

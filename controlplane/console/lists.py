@@ -1,6 +1,6 @@
 """Lists: one noun's rows, filtered as the API filters them, sorted and paged by the database."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 from django.core.paginator import EmptyPage, PageNotAnInteger, Paginator
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.forms import Form
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -21,7 +22,7 @@ from controlplane.console.formats import UNKNOWN, count
 from controlplane.console.nouns import NOUNS, Noun
 from controlplane.console.pages import Action, Crumb, Page
 from controlplane.console.propagation import applied_context
-from controlplane.console.scope import Scope
+from controlplane.console.scope import PARAMETER, Scope
 from controlplane.selectors.access import Access
 
 PAGE_SIZE = 50
@@ -32,6 +33,9 @@ SHOWN_FILTERS = 6
 """One row of controls; a list with more of them folds the rest."""
 
 SORT, PAGE = "sort", "page"
+ORDERING = "ordering"
+"""What the API calls `sort`."""
+
 NUMBER = {"th": {"class": "num"}, "td": {"class": "num"}}
 
 
@@ -123,6 +127,9 @@ class ListPage(Page):
     intro: ClassVar[str] = ""
     is_created_here: ClassVar[bool] = True
     hidden_filters: ClassVar[frozenset[str]] = frozenset({"organisation", "organisation_id"})
+    api_place: ClassVar[str] = PARAMETER
+    api_orders: ClassVar[Mapping[str, str]] = {"name": "name"}
+    """Columns the API orders by too, with its words for them."""
 
     def rows(self) -> QuerySet[Any]:
         """All rows of the list: what the reader may see in the page's organisation."""
@@ -143,6 +150,9 @@ class ListPage(Page):
         asked = self.request.GET.get(SORT, self.order)
         return self.table(rows, scope=self.scope, now=now, order_by=asked)
 
+    def fit(self, form: Form) -> None:
+        """Give filters other controls than their fields would have."""
+
     def extra(self, table: NounTable) -> dict[str, Any]:
         """What a template of the noun's own needs besides."""
         return {}
@@ -154,6 +164,7 @@ class ListPage(Page):
             asked.pop(name, None)
         everything = self.rows()
         filters = self.filters(asked, queryset=everything)
+        self.fit(filters.form)
         dress(filters.form, self.scope.zone.key)
         is_valid = filters.is_valid()
         rows = filters.qs if is_valid else everything.none()
@@ -177,7 +188,7 @@ class ListPage(Page):
             "sort": request.GET.get(SORT, ""),
             "previous": _neighbour(page, -1, path, request),
             "next": _neighbour(page, 1, path, request),
-            "api": self.api_call(asked),
+            "api": self.api_call(asked, filters.form.cleaned_data),
             **applied_context(request),
         }
         return self.render({**context, **self.extra(table)})
@@ -192,9 +203,17 @@ class ListPage(Page):
             "is_more_open": any(one.name in asked for one in folded),
         }
 
-    def api_call(self, asked: Any) -> str:
-        """The REST call that lists the same."""
-        return reading(self.request, self.scope, self.noun.api_path(), asked)
+    def api_call(self, asked: QueryDict, values: Mapping[str, Any]) -> str:
+        """The REST call that lists the same: times with their offset, in the page's order."""
+        told = asked.copy()
+        for name, value in values.items():
+            if isinstance(value, datetime) and name in told:
+                told[name] = value.isoformat()
+        sort = self.request.GET.get(SORT) or self.order
+        ordering = self.api_orders.get(sort.removeprefix("-"))
+        if ordering is not None:
+            told[ORDERING] = f"-{ordering}" if sort.startswith("-") else ordering
+        return reading(self.request, self.scope, self.noun.api_path(), told, place=self.api_place)
 
 
 def _page(table: NounTable, number: str) -> Any:

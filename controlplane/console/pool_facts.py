@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from controlplane.bridge.conditions import condition_in, entries_by_pool
 from controlplane.bridge.vitals import Fleet, read_fleet
 from controlplane.console.details import State
 from controlplane.console.scope import Scope
-from controlplane.decisions.pool_conditions import Condition, ConditionKind, Wanted, condition_of
+from controlplane.decisions.pool_conditions import Condition, ConditionKind
 from controlplane.models import Pool
 from controlplane.selectors.live import Summary, get_live, newest, span_of
 from inference.contract.fleet import WorkerEntry
@@ -36,21 +37,20 @@ _WORKERS: Mapping[WorkerState, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class PoolsNow:
-    """What the fleet says now, read once for all pools of a page."""
+    """What the fleet says now, read once for all pools of a page.
+
+    `is_whole` is whether the reader reads the whole organisation: only he learns what workers say
+    and measure.
+    """
 
     fleet: Fleet | None
     summaries: Mapping[str, Summary]
-    by_pool: Mapping[str, Sequence[WorkerEntry]]
+    by_pool: Mapping[str, Sequence[WorkerEntry]] | None
+    is_whole: bool
 
     def condition(self, pool: Pool) -> Condition:
         """How this pool is."""
-        fleet = self.fleet
-        known = fleet is not None and fleet.workers is not None
-        return condition_of(
-            wanted_of(pool),
-            self.by_pool.get(pool.pk, ()) if known else None,
-            has_leader=fleet is not None and fleet.has_leader,
-        )
+        return condition_in(self.fleet, self.by_pool, pool, is_whole=self.is_whole)
 
     def summary(self, pool: Pool) -> Summary | None:
         """Its newest live figures; None if nothing was measured lately."""
@@ -78,35 +78,29 @@ class WorkerRow:
     is_gpu: bool = False
 
 
-def wanted_of(pool: Pool) -> Wanted:
-    """What the pool should have."""
-    return Wanted(pool.name, pool.provisioner, pool.power, pool.replicas, len(pool.addresses))
-
-
 def read_pools_now(scope: Scope, now: datetime) -> PoolsNow:
     """Read the fleet once, and the live figures of the organisation's pools.
 
     A role in a team or project doesn't read those.
     """
     if not scope.access.reads_organisation(scope.organisation.pk):
-        return _pools_now(read_fleet(), {})
+        return _pools_now(scope, {})
     live = get_live(scope.access, scope.organisation, newest(span_of(WINDOW, now)))
-    return _pools_now(read_fleet(), live.pool_summaries)
+    return _pools_now(scope, live.pool_summaries)
 
 
 def read_pool_now(scope: Scope, pool: Pool, now: datetime, *, is_measured: bool = True) -> PoolsNow:
     """The same for one pool; its live figures only if they are wanted."""
     if not (is_measured and scope.access.reads_organisation(scope.organisation.pk)):
-        return _pools_now(read_fleet(), {})
+        return _pools_now(scope, {})
     live = get_live(scope.access, scope.organisation, newest(span_of(WINDOW, now)), pool_id=pool.pk)
-    return _pools_now(read_fleet(), {pool.pk: live.summary})
+    return _pools_now(scope, {pool.pk: live.summary})
 
 
-def _pools_now(fleet: Fleet | None, summaries: Mapping[str, Summary]) -> PoolsNow:
-    by_pool: dict[str, list[WorkerEntry]] = {}
-    for worker in (fleet.workers if fleet is not None else None) or ():
-        by_pool.setdefault(worker.pool_id, []).append(worker)
-    return PoolsNow(fleet, summaries, by_pool)
+def _pools_now(scope: Scope, summaries: Mapping[str, Summary]) -> PoolsNow:
+    fleet = read_fleet()
+    is_whole = scope.access.reads_organisation(scope.organisation.pk)
+    return PoolsNow(fleet, summaries, entries_by_pool(fleet), is_whole)
 
 
 def condition_state(condition: Condition) -> State:
@@ -125,7 +119,7 @@ def ready_words(condition: Condition) -> str:
 def worker_rows(pool: Pool, now_of: PoolsNow, now: datetime) -> Sequence[WorkerRow] | None:
     """The pool's workers by number; None if nobody can tell now."""
     fleet = now_of.fleet
-    if fleet is None or fleet.workers is None:
+    if fleet is None or now_of.by_pool is None:
         return None
     gauges = _gauges_of(fleet)
     inflight = {
@@ -139,7 +133,24 @@ def worker_rows(pool: Pool, now_of: PoolsNow, now: datetime) -> Sequence[WorkerR
         for entry in entries.values()
     ]
     rows += [_unchecked(pool, number, inflight) for number in _unknown_numbers(pool, entries)]
+    if not now_of.is_whole:
+        rows = [_narrowed(row) for row in rows]
     return sorted(rows, key=lambda row: row.number)
+
+
+def _narrowed(row: WorkerRow) -> WorkerRow:
+    """A worker to a role in a team or project: what it says and does tells of others' traffic."""
+    return WorkerRow(
+        id=row.id,
+        number=row.number,
+        name=row.name,
+        state=row.state,
+        detail="",
+        restarts=row.restarts,
+        inflight=None,
+        up_s=row.up_s,
+        address=row.address,
+    )
 
 
 def _unknown_numbers(pool: Pool, entries: Mapping[str, WorkerEntry]) -> Sequence[int]:

@@ -1,6 +1,6 @@
 """After a save: on how many gateways the new version is in force, asked until it's all of them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -25,7 +25,10 @@ _LONGEST = 19
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """How far a version has come. `seconds` is None where it was in force before anyone looked."""
+    """How far a version has come. `seconds` is None where it was in force before anyone looked.
+
+    `missing` and `refused` name gateways; they are empty to roles of teams and projects alone.
+    """
 
     version: int
     live: int
@@ -38,7 +41,7 @@ class Applied:
 
     @property
     def is_everywhere(self) -> bool:
-        return self.is_known and self.seen > 0 and not self.missing
+        return self.is_known and self.live == self.seen > 0
 
 
 def applied_context(request: HttpRequest) -> dict[str, Any]:
@@ -53,10 +56,10 @@ def applied_context(request: HttpRequest) -> dict[str, Any]:
 @scoped
 def propagation(request: HttpRequest, scope: Scope, version: int) -> HttpResponse:
     """Tell how far a version has come; asks to be asked again until it is over."""
-    del scope
-    return render(
-        request, "components/applied.html", {"applied": find_applied(version, timezone.now())}
-    )
+    applied = find_applied(version, timezone.now())
+    if not scope.access.reads_organisation(scope.organisation.pk):
+        applied = replace(applied, missing=(), refused=())
+    return render(request, "components/applied.html", {"applied": applied})
 
 
 def find_applied(version: int, now: datetime) -> Applied:

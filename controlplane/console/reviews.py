@@ -106,12 +106,14 @@ def how_it_acts(draft: Draft) -> str:
 
 
 def checks_of(draft: Draft, noun: str) -> Sequence[Check]:
-    """What the draft proved: the whole configuration is sound, or why the change is refused."""
+    """What the draft proved: the configuration it changes is sound, or why it is refused."""
     if draft.refused is not None:
         told = [text for texts in draft.refused.fields.values() for text in texts]
         return [Check("crit", text) for text in (draft.refused.detail, *told[:5])]
     also = [one for one in draft.changes if one.noun != noun]
-    checks = [Check("ok", "The whole configuration stays valid with it.")]
+    checks = []
+    if draft.sections:
+        checks.append(Check("ok", "The whole configuration stays valid with it."))
     checks += [Check("warn", f"Also {one.action}s {one.noun} {one.object_id}.") for one in also]
     return checks
 

@@ -23,7 +23,7 @@ class Row:
     """One noun: the places, widest first, in which each role may change it."""
 
     noun: str
-    places: Sequence[Sequence[str]]
+    by_role: Sequence[tuple[str, Sequence[str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def role_matrix() -> Sequence[Row]:
     return [
         Row(
             words_of(noun),
-            [[place for place in PLACES if _may(role, noun, place)] for role in Role],
+            [(role.value, [one for one in PLACES if _may(role, noun, one)]) for role in Role],
         )
         for noun in _nouns()
     ]

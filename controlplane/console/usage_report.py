@@ -19,6 +19,15 @@ Sums = Mapping[str, int]
 MOST_DRAWN = 7
 """There are so many colours that can be told apart; what is left is one grey part, Other."""
 
+_BY_ATTEMPT, _BY_REQUEST = ("unknown_usage", "attempts"), ("unknown_cost", "requests")
+_UNKNOWNS = {
+    "prompt_tokens": _BY_ATTEMPT,
+    "completion_tokens": _BY_ATTEMPT,
+    "cached_tokens": _BY_ATTEMPT,
+    "cost_nanousd": _BY_REQUEST,
+}
+"""Of which sums some can be unknown: what counts the unknown ones, and what all of them."""
+
 _COLOURS = tuple(f"--hw-s{number}" for number in range(1, 8))
 _OTHER_COLOUR = "--hw-s8"
 _MOST_TICKS = 7
@@ -73,7 +82,7 @@ class _Group:
 
 def report_on(usage: Usage, query: UsageQuery, now: datetime) -> Report:
     """Put the figures into words, a table and a chart."""
-    groups = _groups_of(usage.rows, query.measure)
+    groups = _groups_of(usage.rows, query)
     drawn = _drawn(groups)
     buckets = sorted({row.at for row in usage.rows})
     decimals = max(2, decimals_of([*(one.sums["cost_nanousd"] for one in groups), _cost_of(usage)]))
@@ -96,14 +105,14 @@ def _cost_of(usage: Usage) -> int:
     return usage.total["cost_nanousd"]
 
 
-def _groups_of(rows: Sequence[UsageRow], measure: Measure) -> list[_Group]:
+def _groups_of(rows: Sequence[UsageRow], query: UsageQuery) -> list[_Group]:
     """The groups, the largest first, all others last."""
-    values = {row.value: row.label for row in rows}
+    values = {row.value: name_of(row.value, row.label, query.group_by) for row in rows}
     found = []
     for value, label in values.items():
         own = [row for row in rows if row.value == value]
         found.append(_Group(value, label, sum_of(own), {row.at: row.sums for row in own}))
-    found.sort(key=lambda one: (one.value is None, -_amount(one.sums, measure), one.label))
+    found.sort(key=lambda one: (one.value is None, -_amount(one.sums, query.measure), one.label))
     return found
 
 
@@ -155,14 +164,27 @@ def _line(group: _Group, query: UsageQuery, whole: int, decimals: int, colour: s
     )
 
 
+def known(sums: Sums, name: str) -> int | None:
+    """A sum of SUMS; None where all it could be made of is unknown."""
+    of_all = _UNKNOWNS.get(name)
+    if of_all is None or sums[name]:
+        return sums[name]
+    unknown, counted = of_all
+    return None if sums[unknown] >= sums[counted] > 0 else 0
+
+
+def name_of(value: str | None, label: str, group_by: str | None) -> str:
+    """What a group is called; requests that had no such thing are named by what they lacked."""
+    return f"no {group_by}" if value == "" and group_by else label
+
+
 def _tokens_words(sums: Sums, name: str) -> str:
-    is_unknown = not sums[name] and sums["unknown_usage"] >= sums["attempts"] > 0
-    return UNKNOWN if is_unknown else count(sums[name])
+    return count(known(sums, name))
 
 
 def _cost_words(sums: Sums, decimals: int = 2) -> str:
-    is_unknown = not sums["cost_nanousd"] and sums["unknown_cost"] >= sums["requests"] > 0
-    return NO_PRICE if is_unknown else dollars(sums["cost_nanousd"], decimals)
+    nanousd = known(sums, "cost_nanousd")
+    return NO_PRICE if nanousd is None else dollars(nanousd, decimals)
 
 
 def _notes(sums: Sums) -> list[str]:
@@ -188,9 +210,9 @@ def _figures(measure: Measure) -> Callable[[Sums], str]:
 
 
 def _all_tokens_words(sums: Sums) -> str:
-    tokens = _amount(sums, Measure.TOKENS)
-    is_unknown = not tokens and sums["unknown_usage"] >= sums["attempts"] > 0
-    return UNKNOWN if is_unknown else count(tokens)
+    parts = [known(sums, name) for name in ("prompt_tokens", "completion_tokens")]
+    told = [part for part in parts if part is not None]
+    return count(sum(told)) if told else UNKNOWN
 
 
 def _cells(

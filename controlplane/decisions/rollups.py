@@ -13,11 +13,9 @@ from typing import NamedTuple
 
 from controlplane.decisions.ledger import last_charge, stored_text, time_of
 from inference.contract.events import Charge, End
-from inference.contract.kinds import Outcome
+from inference.decisions.outcomes import is_failure
 
 DIMENSIONS = ("route", "pool", "model", "project", "team", "key")
-
-_FAILED = frozenset({Outcome.ERROR, Outcome.LOST_GATEWAY})
 
 
 @dataclass(slots=True)
@@ -106,7 +104,7 @@ def _add(
 def _with_request(end: End, sums: Sums) -> Sums:
     """Count the request itself, once, with its last attempt."""
     sums.requests = 1
-    sums.errors = int(end.outcome in _FAILED)
+    sums.errors = int(is_failure(end.outcome, end.http_status))
     sums.unknown_cost = int(any(charge.cost_nanousd is None for charge in end.charges))
     return sums
 

@@ -60,5 +60,6 @@ def list_attempts_by_pool(
 
 
 def _minutes(access: Access, organisation: Organisation, since: datetime) -> QuerySet[UsageMinute]:
-    rows = access.visible(UsageMinute.objects.filter(organisation_id=organisation.pk))
-    return rows.filter(minute__gte=since)
+    # it tells of everybody's traffic, so it is for roles of the whole organisation
+    rows = UsageMinute.objects.filter(organisation_id=organisation.pk, minute__gte=since)
+    return access.visible_organisation_wide(rows)

@@ -32,7 +32,14 @@ def get_key_use(
     organisation_id: str, public_ids: Collection[str], now: datetime
 ) -> Mapping[str, KeyUse]:
     """The use of keys the caller may see, by public id, in one query; one without any is absent."""
-    days = UsageDay.objects.filter(organisation_id=organisation_id)
+    return get_use_of_keys([organisation_id], public_ids, now)
+
+
+def get_use_of_keys(
+    organisation_ids: Collection[str], public_ids: Collection[str], now: datetime
+) -> Mapping[str, KeyUse]:
+    """The same for keys of several organisations."""
+    days = UsageDay.objects.filter(organisation_id__in=list(organisation_ids))
     since = now.astimezone(UTC).date() - timedelta(days=USE_DAYS - 1)
     rows = days.filter(dimension="key", value__in=list(public_ids), day__gte=since, requests__gt=0)
     sums = rows.values("value").annotate(

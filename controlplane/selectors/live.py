@@ -81,7 +81,7 @@ class LiveView:
     `at` are the buckets' beginnings. `total` is all traffic of the scope, `pools` the same by pool,
     most requests first, `workers` those of the scope's pools. `covered` tells the share of each
     bucket that any gateway reported. `month_to_date_nanousd` is the ledger's, in the organisation's
-    zone, None for a scope that is one pool.
+    zone, None for a scope that is one pool, and if nothing of what was charged has a price.
     """
 
     span: Span
@@ -231,7 +231,7 @@ def _tail_stretches(span: Span, recent: Newest) -> _Tail:
     )
 
 
-def _spent(access: Access, organisation: Organisation, span: Span, recent: Newest) -> int:
+def _spent(access: Access, organisation: Organisation, span: Span, recent: Newest) -> int | None:
     """The month to date: until the last sample, or into the last bucket if that is longer ago."""
     end = span.until - timedelta(seconds=span.bucket_s)
     if recent.shown is not None:

@@ -17,6 +17,7 @@ from django_filters import CharFilter, ChoiceFilter, FilterSet, IsoDateTimeFilte
 from controlplane.models import Request
 from controlplane.selectors.requests import within
 from inference.contract.kinds import Outcome
+from inference.decisions.outcomes import FIRST_OF_CALLER, LAST_OF_CALLER
 
 SPANS: Mapping[str, timedelta] = {
     "15m": timedelta(minutes=15),
@@ -68,6 +69,13 @@ class RequestFilters(FilterSet):
         choices=[(one.value, one.value.replace("_", " ")) for one in Outcome],
         empty_label="Any outcome",
         help_text="How the request ended.",
+    )
+    failed = ChoiceFilter(
+        label="Failed",
+        choices=[("true", "failed"), ("false", "not failed")],
+        empty_label="Either",
+        method="filter_failed",
+        help_text="`true`: failed by us or a worker, as error rates count; `false`: all others.",
     )
     route = TextFilter(
         label="Route", method="filter_route", help_text="Name or id of the route, exactly."
@@ -122,6 +130,14 @@ class RequestFilters(FilterSet):
         if value == EVER:
             return requests
         return within(requests, since=timezone.now() - SPANS[value])
+
+    def filter_failed(
+        self, requests: QuerySet[Request], name: str, value: str
+    ) -> QuerySet[Request]:
+        by_caller = Q(http_status__range=(FIRST_OF_CALLER, LAST_OF_CALLER))
+        failed = Q(outcome__in=(Outcome.ERROR, Outcome.REFUSED)) & ~by_caller
+        failed |= Q(outcome=Outcome.LOST_GATEWAY)
+        return requests.filter(failed if value == "true" else ~failed)
 
     def filter_route(self, requests: QuerySet[Request], name: str, value: str) -> QuerySet[Request]:
         return requests.filter(Q(route_id=value) | Q(route_name=value))

@@ -14,10 +14,14 @@ def get_revision_at(version: int) -> ConfigRevision | None:
     return rows.order_by("-id").first()
 
 
-def get_revision_of_request(request_id: str) -> ConfigRevision | None:
-    """The version that an edit under this request id made, or None if it made none."""
-    rows = ConfigRevision.objects.defer("manifest").filter(request_id=request_id)
-    return rows.order_by("-id").first()
+def get_revision_of_request(access: Access, request_id: str) -> ConfigRevision | None:
+    """The version that an edit under this request id made, or None if it made none.
+
+    Callers choose their request ids, so only versions of organisations the caller has any role in
+    are looked at.
+    """
+    rows = access.visible(ConfigRevision.objects.defer("manifest"))
+    return rows.filter(request_id=request_id).order_by("-id").first()
 
 
 def get_neighbours(
@@ -38,7 +42,10 @@ def get_records_before(revision: ConfigRevision, organisation_id: str) -> Record
 
 
 def list_changed_nouns(revisions: Iterable[ConfigRevision]) -> Mapping[int, Sequence[str]]:
-    """By version's key: the nouns whose sections differ from the version before; by one query."""
+    """By version's key: the nouns whose sections differ from the version before; by one query.
+
+    One whose version before is kept no longer is absent.
+    """
     wanted = {(one.lineage, one.version): one.pk for one in revisions}
     numbers = {number for _, version in wanted for number in (version - 1, version)}
     lineages = {lineage for lineage, _ in wanted}
@@ -46,6 +53,8 @@ def list_changed_nouns(revisions: Iterable[ConfigRevision]) -> Mapping[int, Sequ
     manifests = {(one.lineage, one.version): one.manifest for one in rows}
     found = {}
     for (lineage, version), pk in wanted.items():
+        if version > 1 and (lineage, version - 1) not in manifests:
+            continue
         new = manifests.get((lineage, version), {})
         old = manifests.get((lineage, version - 1), {})
         names = {name for name in {*old, *new} if old.get(name) != new.get(name)}

@@ -121,7 +121,7 @@ def get_usage(access: Access, organisation: Organisation, query: UsageQuery) -> 
     since, until = query.since.astimezone(UTC), query.until.astimezone(UTC)
     if query.group_by in DAILY_GROUPS:
         since, until = whole_days(since, until)
-    reader = _Reader(access, organisation, since, until)
+    reader = _Reader(access, organisation, since, until, query.only)
     rows, group = reader.rows(query, zone)
     witness, source = reader.witness(query, is_days=rows.model is UsageDay)
     found = list(_summed(rows, group, query).union(_total(witness), all=True))
@@ -143,12 +143,13 @@ def get_usage(access: Access, organisation: Organisation, query: UsageQuery) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """The roll-ups of one organisation that a caller may see, in one range."""
+    """The roll-ups of one organisation that a caller may see, in one range, of some values."""
 
     access: Access
     organisation: Organisation
     since: datetime
     until: datetime
+    only: Mapping[str, str]
 
     def rows(self, query: UsageQuery, zone: ZoneInfo) -> tuple[QuerySet[Any], str | None]:
         """What to sum, with its `bucket`, and the column to group by."""
@@ -162,12 +163,14 @@ class _Reader:
         minutes = self.minutes().annotate(bucket=_bucket_of(query.bucket, self.since, zone))
         if query.group_by == "team":
             team = Project.objects.filter(pk=OuterRef("project_id")).values("team_id")
-            minutes = minutes.annotate(team_id=Subquery(team))
+            minutes = minutes.annotate(
+                team_id=Coalesce(Subquery(team), Value(""), output_field=TextField())
+            )
         return minutes, f"{query.group_by}_id" if query.group_by else None
 
     def witness(self, query: UsageQuery, *, is_days: bool) -> tuple[QuerySet[Any], Source]:
         """What the total is read from: where possible, not what the rows are read from."""
-        if not is_whole_days(self.since, self.until):
+        if self.only or not is_whole_days(self.since, self.until):
             return self.minutes(), Source.MINUTES
         own = is_days and query.group_by == "project"
         return self.days("team" if own else "project"), Source.DAYS
@@ -175,7 +178,18 @@ class _Reader:
     def minutes(self) -> QuerySet[UsageMinute]:
         rows = UsageMinute.objects.filter(organisation_id=self.organisation.pk)
         mine = self.access.visible_in_scope(rows, project_field="project_id")
-        return mine.filter(minute__gte=self.since, minute__lt=self.until)
+        mine = mine.filter(minute__gte=self.since, minute__lt=self.until)
+        for dimension, asked in self.only.items():
+            # by the names its values had since then: what is deleted keeps its usage
+            named = UsageDay.objects.filter(
+                organisation_id=self.organisation.pk,
+                day__gte=self.since.date(),
+                dimension=dimension,
+                label=asked,
+            ).values("value")
+            column = f"{dimension}_id"
+            mine = mine.filter(Q(**{column: asked}) | Q(**{f"{column}__in": named}))
+        return mine
 
     def days(self, dimension: str) -> QuerySet[UsageDay]:
         mine = _visible_days(self.access, self.organisation, (dimension,))
@@ -188,7 +202,7 @@ class _Reader:
         """
         if query.group_by == "key":
             return True
-        if not self.access.reads_organisation(self.organisation.pk):
+        if self.only or not self.access.reads_organisation(self.organisation.pk):
             return False
         is_utc = query.bucket is Bucket.DAY and zone.key == "UTC"
         return query.group_by == "team" or (is_utc and is_whole_days(self.since, self.until))

@@ -5,7 +5,7 @@ counted. Every end is returned in UTC, so that differences are real durations.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 from zoneinfo import ZoneInfo
@@ -50,6 +50,8 @@ GROUPS = DIMENSIONS
 # Too many for minutes: these are counted by whole UTC days alone.
 DAILY_GROUPS = frozenset({"team", "key"})
 DAYS_ZONE = ZoneInfo("UTC")
+# What minutes are counted by, so that usage can be had of one of these alone.
+FILTERS = ("route", "pool", "model", "project")
 
 _HOUR = timedelta(hours=1)
 _HOURS_SHOWN = 24
@@ -58,7 +60,10 @@ _DAYS: Mapping[Range, int] = {Range.WEEK: 7, Range.MONTH: 30}
 
 @dataclass(frozen=True, slots=True)
 class UsageQuery:
-    """What is asked: a half-open range, its buckets, one grouping or none, how many groups."""
+    """What is asked: a half-open range, its buckets, one grouping or none, how many groups.
+
+    `only` keeps what went to one route, pool, model or project, each by id or name.
+    """
 
     since: datetime
     until: datetime
@@ -66,6 +71,7 @@ class UsageQuery:
     group_by: str | None = None
     top: int = 20
     measure: Measure = Measure.REQUESTS
+    only: Mapping[str, str] = field(default_factory=dict)
 
 
 def zone_of(group_by: str | None, zone: ZoneInfo) -> ZoneInfo:
@@ -121,6 +127,8 @@ def check(query: UsageQuery) -> None:
         raise Invalid.field("from", f"By {query.bucket} at most {longest.days} days can be had.")
     if query.group_by in DAILY_GROUPS and query.bucket is not Bucket.DAY:
         raise Invalid.field("bucket", f"Usage by {query.group_by} is counted by day alone.")
+    if query.only and query.group_by == "key":
+        raise Invalid.field("group_by", "Usage by key is counted whole, and can't be filtered.")
 
 
 def _month_before(day: date) -> date:

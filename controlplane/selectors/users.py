@@ -34,6 +34,12 @@ def list_users(access: Access) -> QuerySet[User]:
     return users.filter(Exists(access.visible_organisation_wide(here)))
 
 
+def list_users_in(access: Access, organisation: Organisation) -> QuerySet[User]:
+    """Those with a role in this organisation; nobody, if the caller doesn't read all of it."""
+    here = RoleBinding.objects.filter(user=OuterRef("pk"), organisation=organisation)
+    return list_users(access).filter(Exists(access.visible_organisation_wide(here)))
+
+
 def list_members(access: Access, organisation: Organisation) -> QuerySet[User]:
     """People who may be given a role in an organisation: its own, or anybody by the platform's."""
     if access.is_platform_admin:
@@ -48,10 +54,17 @@ def is_in_charge_of(access: Access, user: User) -> bool:
     All organisations the person has a role in must be the caller's: a password reset by one of
     them would open the others. The platform's administrators are their own affair.
     """
-    if access.is_platform_admin or user.is_superuser:
-        return access.is_platform_admin
-    homes = set(RoleBinding.objects.filter(user=user).values_list("organisation_id", flat=True))
-    return bool(homes) and all(access.may_write("users", one) for one in homes)
+    return all(access.may_write("users", one) for one in list_charges(user))
+
+
+def list_charges(user: User) -> list[str]:
+    """Organisations all of which must be an administrator's who changes the account.
+
+    "" is none there is, and so stands for the platform.
+    """
+    homes = RoleBinding.objects.filter(user=user).values_list("organisation_id", flat=True)
+    found = sorted(set(homes))
+    return ["", *found] if user.is_superuser or not found else found
 
 
 def list_service_accounts(access: Access) -> QuerySet[ServiceAccount]:

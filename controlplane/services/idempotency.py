@@ -5,7 +5,7 @@ second call of the same key waits for the first one's transaction, by the unique
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -29,11 +29,15 @@ VALUES (%s, %s, %s, '', %s) ON CONFLICT (caller, key) DO NOTHING RETURNING id
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a call was answered: its status, the headers worth repeating, and the JSON body."""
+    """What a call was answered: its status, the headers worth repeating, and the JSON body.
+
+    `asked` is what the caller had to be allowed for it, to be asked again before it is repeated.
+    """
 
     status: int
     headers: Mapping[str, str]
     data: Any
+    asked: Sequence[tuple[str, str, Mapping[str, str]]] = ()
 
 
 def claim_or_recall(*, caller: str, key: str, fingerprint: str) -> int | Answer:
@@ -55,13 +59,14 @@ def claim_or_recall(*, caller: str, key: str, fingerprint: str) -> int | Answer:
     if kept.fingerprint != fingerprint:
         raise KeyReused
     document = json.loads(decrypt(settings.HEADWORKS.data_key_bytes, kept.answer))
-    return Answer(kept.status or 0, document["headers"], document["data"])
+    asked = tuple((noun, place, within) for noun, place, within in document.get("asked", ()))
+    return Answer(kept.status or 0, document["headers"], document["data"], asked)
 
 
 def keep_answer(claim: int, answer: Answer) -> None:
     """Keep the answer of a claim; it may hold a secret shown once, so it's encrypted."""
-    document = json.dumps({"headers": dict(answer.headers), "data": answer.data})
-    sealed = encrypt(settings.HEADWORKS.data_key_bytes, document)
+    document = {"headers": dict(answer.headers), "data": answer.data, "asked": answer.asked}
+    sealed = encrypt(settings.HEADWORKS.data_key_bytes, json.dumps(document))
     KeptAnswer.objects.filter(pk=claim).update(status=answer.status, answer=sealed)
 
 

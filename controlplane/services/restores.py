@@ -11,7 +11,7 @@ from typing import Any
 from django.db.models import F
 
 from controlplane.compiler import target_values, values_of_record
-from controlplane.errors import Conflict, InUse, Invalid
+from controlplane.errors import Conflict, InUse, Invalid, VersionMismatch
 from controlplane.models import (
     CatalogueModel,
     ConfigRevision,
@@ -66,13 +66,15 @@ def restore(
     version: int,
     nouns: Collection[str],
     reason: str,
+    expected_version: int | None = None,
 ) -> Restored:
     """Put the organisation's rows of these nouns back to what they were in a version.
 
     Rows that are gone are made again with their old ids, rows made since are removed, others get
     their old values; a pool keeps its present credential and restart generation. It is one edit
     with one audit entry a row, staged like any. Raises NotFound (no such version), Invalid,
-    ProblemsFound, Conflict when something the old rows refer to is gone, or InUse naming what
+    ProblemsFound, VersionMismatch when an edit of the organisation's made a version after
+    `expected_version`, Conflict when something the old rows refer to is gone, or InUse naming what
     depends on a row made since.
     """
     _check_nouns(nouns)
@@ -81,6 +83,8 @@ def restore(
     records = get_records(revision, organisation.pk)
     with snapshots.configuration_edit():
         before = get_newest_revision()
+        if expected_version is not None:
+            _refuse_moved(organisation, expected_version)
         chosen = [_read(noun, organisation, records) for noun in KINDS if noun in nouns]
         for one in chosen:
             _park_names(one)
@@ -90,6 +94,17 @@ def restore(
         text = reason or f"restore {', '.join(one.noun for one in chosen)} of version {version}"
         staged = snapshots.stage(actor, text, organisation_id=organisation.pk)
     return Restored(staged, before is None or staged.pk != before.pk, tuple(warnings))
+
+
+def _refuse_moved(organisation: Organisation, expected_version: int) -> None:
+    """Raise VersionMismatch if the organisation was edited after that version.
+
+    Versions count up across organisations, and what others do is no reason to look again.
+    """
+    rows_of = ConfigRevision.objects.filter(organisation_id=organisation.pk)
+    newest = rows_of.order_by("-id").values_list("version", flat=True).first()
+    if newest is not None and newest > expected_version:
+        raise VersionMismatch(newest)
 
 
 def _check_nouns(nouns: Collection[str]) -> None:

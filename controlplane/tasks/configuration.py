@@ -1,8 +1,14 @@
-"""Keeping the state store up with the database: what an edit's own publishing may have missed."""
+"""Keeping the state store up with the database: what an edit's own publishing may have missed.
+
+And old versions, which leave both.
+"""
 
 from celery import shared_task
+from django.utils import timezone
+from redis.exceptions import RedisError
 
 from controlplane.bridge import publisher
+from controlplane.services import pruning
 
 
 @shared_task(name="configuration.republish")
@@ -15,3 +21,13 @@ def republish() -> str:
 def collect_sections() -> int:
     """Let sections of old versions leave the store."""
     return publisher.collect_sections()
+
+
+@shared_task(name="configuration.prune_revisions")
+def prune_revisions() -> int:
+    """Remove old versions from the database; none while nobody can tell which is published."""
+    try:
+        published = publisher.published_version()
+    except (RedisError, OSError):
+        return 0
+    return pruning.prune_revisions(timezone.now(), published)

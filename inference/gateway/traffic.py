@@ -7,6 +7,7 @@ from inference.contract.events import Charge, End
 from inference.contract.kinds import Outcome
 from inference.contract.vitals import TRAFFIC_BUCKET_S, TRAFFIC_BUCKETS_KEPT, Traffic
 from inference.decisions.histograms import bucket_of
+from inference.decisions.outcomes import is_failure
 
 REPORTED_S = float(TRAFFIC_BUCKET_S * TRAFFIC_BUCKETS_KEPT)
 """For so long after it last grew, a bucket is in every record."""
@@ -15,7 +16,6 @@ BUCKETS_REMEMBERED = 1440
 """Two hours of buckets: readers keep them no longer."""
 
 _BUCKET_MS = TRAFFIC_BUCKET_S * 1000
-_FAILED = frozenset({Outcome.ERROR, Outcome.LOST_GATEWAY})
 
 _Place = tuple[str, str, str]
 """Organisation, route and pool."""
@@ -113,7 +113,7 @@ def _counts_of(bucket: _Bucket, place: _Place) -> _Counts:
 
 def _add_request(counts: _Counts, end: End) -> None:
     counts.requests += 1
-    if end.outcome in _FAILED:
+    if is_failure(end.outcome, end.http_status):
         code = end.error_code or end.outcome.value
         counts.failures[code] = counts.failures.get(code, 0) + 1
     if any(charge.cost_nanousd is None for charge in end.charges):

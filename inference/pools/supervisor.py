@@ -102,17 +102,30 @@ class Supervisor:
         return self._directory.generation if self._is_in_charge and self._directory else None
 
     def measurable(self) -> tuple[Measurable, ...]:
-        """The ready workers that can be measured; none while this process doesn't lead."""
+        """The ready workers that can be measured, each once; none while we don't lead."""
         if not self.is_leader:
             return ()
         found = []
+        own = self._own_addresses()
         for kind, workers in self._workers.items():
+            is_own = self._provisioners[kind].owns_processes
             ready = (one for one in workers.values() if one.state is WorkerState.READY)
             for worker in ready:
+                if not is_own and worker.base_url in own:
+                    continue
                 source = self._provisioners[kind].source_of(worker.id)
                 if source is not None:
                     found.append(Measurable(worker.id, worker.pool_id, source))
         return tuple(found)
+
+    def _own_addresses(self) -> frozenset[str]:
+        """Where workers of our own listen: a static pool at one of them would count it twice."""
+        return frozenset(
+            worker.base_url
+            for kind, workers in self._workers.items()
+            if self._provisioners[kind].owns_processes
+            for worker in workers.values()
+        )
 
     def logs(self) -> Mapping[str, Path]:
         """Files of the workers there are and of those a stopped pool had, by worker id.

@@ -36,6 +36,7 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+SCREENSHOTS = "HEADWORKS_SCREENSHOTS"
 USER, PASSWORD = "mira", "a-long-enough-passphrase-4"
 DESKTOP, PHONE = (1400, 900), (390, 844)
 
@@ -139,6 +140,19 @@ class Visitor:
         results = Axe().run(self.page)
         assert results.violations_count == 0, results.generate_report()
 
+    def look_at(self, name: str, shots: Path) -> None:
+        """Fail unless the page fits its window and axe finds nothing; picture it if that's wanted.
+
+        A picture of a whole page takes as long as axe does, so it is taken for people alone.
+        """
+        overflow = self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        assert overflow <= 0, f"{name} is {overflow} px too wide"
+        if SCREENSHOTS in os.environ:
+            width = self.page.evaluate("window.innerWidth")
+            theme = self.page.locator("html").get_attribute("data-bs-theme")
+            self.page.screenshot(path=shots / f"{name}-{width}-{theme}.png", full_page=True)
+        self.check_accessibility()
+
     def note(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
             self.complaints.append(message.text)
@@ -178,6 +192,6 @@ def visitor(visit: Callable[..., Visitor]) -> Visitor:
 @pytest.fixture
 def shots(tmp_path: Path) -> Path:
     """Where pictures go: HEADWORKS_SCREENSHOTS, or a folder that goes with the test."""
-    folder = Path(os.environ.get("HEADWORKS_SCREENSHOTS") or tmp_path)
+    folder = Path(os.environ.get(SCREENSHOTS) or tmp_path)
     folder.mkdir(parents=True, exist_ok=True)
     return folder

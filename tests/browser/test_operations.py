@@ -1,6 +1,5 @@
 """Pools, keys and the system as an operator uses them, in a real browser."""
 
-import os
 import re
 import time
 from collections.abc import Callable
@@ -182,13 +181,16 @@ def test_a_log_appears_once_a_supervisor_ships_it_and_grows_while_it_is_read(
     expect(page.locator("#log[data-log-state=stale]")).to_be_visible(timeout=9_000)
 
 
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["1400", "390"])
+@pytest.mark.parametrize(
+    ("size", "theme"), [(DESKTOP, "dark"), (PHONE, "light")], ids=["1400-dark", "390-light"]
+)
 def test_pages_of_operations_are_accessible_fit_their_window_and_are_pictured(
     visit: Callable[..., Visitor],
     fleet: Fleet,
     actor: Actor,
     shots: Path,
     size: tuple[int, int],
+    theme: str,
 ) -> None:
     home = fleet.console.organisation
     soon = timezone.now() + timedelta(days=5)
@@ -197,25 +199,13 @@ def test_pages_of_operations_are_accessible_fit_their_window_and_are_pictured(
     create_key(actor, organisation=home, name="nightly evaluation", expires_at=soon)
     create_key(actor, organisation=home, name="prototype", is_enabled=False)
     revoke_key(actor, key_id=create_key(actor, organisation=home, name="leaked").key.pk)
-    visitor = visit(size)
+    visitor = visit(size, theme)
     page = visitor.page
-
-    # one theme a size for axe, both for whoever wants to look
-    own, other = ("light", "dark") if size == DESKTOP else ("dark", "light")
-    themes = (other, own) if "HEADWORKS_SCREENSHOTS" in os.environ else (own,)
-
-    def check(name: str) -> None:
-        overflow = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-        assert overflow <= 0, f"{name} is {overflow} px too wide"
-        for theme in themes:
-            page.emulate_media(color_scheme=theme)
-            page.screenshot(path=shots / f"{name}-{size[0]}-{theme}.png", full_page=True)
-        visitor.check_accessibility()
 
     def show(name: str, path: str) -> None:
         fleet.tell()
         visitor.go(path)
-        check(name)
+        visitor.look_at(name, shots)
 
     visitor.sign_in()
     pool = f"/pools/{fleet.small.pk}/"
@@ -227,7 +217,7 @@ def test_pages_of_operations_are_accessible_fit_their_window_and_are_pictured(
     fleet.ship("\n".join(LINES))
     visitor.go(f"{pool}?tab=logs")
     expect(page.locator("#log-text")).to_be_visible()
-    check("pool-logs")
+    visitor.look_at("pool-logs", shots)
     show("pool-edit", f"{pool}edit/")
     show("pool-new-static", "/pools/new/?provisioner=static")
     show("pool-restart", f"{pool}restart/")
@@ -238,7 +228,7 @@ def test_pages_of_operations_are_accessible_fit_their_window_and_are_pictured(
     page.get_by_label("Name", exact=True).fill("shown once")
     page.get_by_role("button", name="Create").click()
     expect(page.locator("#key-text")).to_be_visible()
-    check("key-shown")
+    visitor.look_at("key-shown", shots)
     show("key-rotate", f"/keys/{key.pk}/rotate/")
     show("key-revoke", f"/keys/{key.pk}/revoke/")
     show("system", "/system/")

@@ -3,9 +3,13 @@
 import re
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
+from django.template.loader import render_to_string
+from django.test import RequestFactory
+from playwright.sync_api import Route as PageRoute
 from playwright.sync_api import expect
 
 from inference.contract.events import End, Usage
@@ -287,6 +291,19 @@ def test_an_id_is_copied(visitor: Visitor, console: Console) -> None:
     assert visitor.page.evaluate("navigator.clipboard.readText()") == f"req_{1:026d}"
 
 
+REFUSALS = {
+    "not-found": "/nowhere/",
+    "forbidden": "/system/",
+    "bad-request": "/usage/export.csv?range=soon",
+}
+FAILURES = {"form-too-old": "403_csrf.html", "broken": "500.html", "outage": "outage.html"}
+
+
+def answer(body: str, route: PageRoute) -> None:
+    """Answer with a page that no healthy console sends."""
+    route.fulfill(status=500, content_type="text/html", body=body)
+
+
 @pytest.mark.parametrize(
     ("size", "theme"), [(DESKTOP, "dark"), (PHONE, "light")], ids=["1400-dark", "390-light"]
 )
@@ -300,11 +317,8 @@ def test_every_page_is_accessible_fits_its_window_and_is_pictured(
     visitor = visit(size, theme)
     page = visitor.page
 
-    def check(name: str, *, is_whole: bool = False) -> None:
-        visitor.check_accessibility()
-        overflow = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-        assert overflow <= 0, f"{name} is {overflow} px too wide"
-        page.screenshot(path=shots / f"{name}-{size[0]}-{theme}.png", full_page=is_whole)
+    def check(name: str) -> None:
+        visitor.look_at(name, shots)
 
     visitor.go("/")
     check("sign-in")
@@ -324,10 +338,20 @@ def test_every_page_is_accessible_fits_its_window_and_is_pictured(
     check("requests-invalid")
     for number, name in ((1, "fallback"), (5, "refused"), (7, "lost")):
         visitor.go(f"/requests/req_{number:026d}/")
-        check(f"request-{name}", is_whole=True)
+        check(f"request-{name}")
     visitor.go("/-/status")
     check("status")
-    visitor.go("/nowhere/")
-    check("not-found")
-    assert all("404" in complaint for complaint in visitor.complaints)
+    visitor.go("/accounts/password/reset/")
+    check("password-reset")
+    for name, path in REFUSALS.items():
+        visitor.go(path)
+        check(name)
+    asked = RequestFactory().get("/broken/")
+    for name, template in FAILURES.items():
+        told = {"request": asked, "detail": "The database is not answering."}
+        body = render_to_string(template, told)
+        page.route("**/broken/", partial(answer, body))
+        visitor.go("/broken/")
+        check(name)
+    assert [complaint for complaint in visitor.complaints if "status of" not in complaint] == []
     visitor.complaints.clear()

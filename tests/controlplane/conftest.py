@@ -18,6 +18,7 @@ from controlplane.bridge.store import open_store
 from controlplane.models import Organisation, Role
 from controlplane.services.actors import Actor, Via, system_actor
 from controlplane.services.organisations import create_organisation
+from controlplane.services.teams import create_team
 from controlplane.services.users import create_service_account, grant_role, issue_token
 
 
@@ -94,6 +95,16 @@ def make_caller(db: None, actor: Actor) -> Callable[..., Caller]:
 @pytest.fixture
 def admin(make_caller: Callable[..., Caller]) -> Caller:
     return make_caller("admin")
+
+
+@pytest.fixture
+def narrow(admin: Caller, actor: Actor) -> Caller:
+    """A caller of the admin's organisation whose one role is in a team."""
+    home = admin.organisation
+    account = create_service_account(actor, organisation=home, name="narrow")
+    team = create_team(actor, organisation=home, name="Narrow")
+    grant_role(actor, subject=account, organisation=home, role=Role.VIEWER, team=team)
+    return Caller(issue_token(actor, service_account=account).text, home, "viewer")
 
 
 @pytest.fixture

@@ -88,7 +88,7 @@ PLACES: Mapping[str, frozenset[str]] = {
     "api-usage": WITH_A_ROLE,
     "live": WHOLE,
     "api-live": WHOLE | {"admin of b"},
-    "api-gateway": WHOLE | {"admin of b"},
+    "api-gateway": WITH_A_ROLE,
     "system": ADMINS | {"admin of b"},
     "api-system": ADMINS | {"admin of b"},
 }
@@ -180,8 +180,8 @@ def expected(path: Path, method: str) -> frozenset[str]:
     done = ACTS[method] if _is_api(path) and act in ("list", "detail") else act
     done = "create" if done == "bulk" else done
     writers = WRITERS.get((noun, done), NOUNS[noun].writers)
-    if (noun, done) == ("key", "create") and not _is_api(path):
-        # the page is a form before a project is named, so it is theirs who may make one somewhere
+    if (noun, done) in (("key", "create"), ("project", "create")) and not _is_api(path):
+        # the page is a form before its place is named, so it is theirs who may make one somewhere
         writers = NOUNS[noun].writers
     # whoever administers another organisation makes rows there, but none below a row of this one
     is_free = done == "create" and writers != ROOT and PARAMETER.search(path.template) is None

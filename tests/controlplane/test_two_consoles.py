@@ -1,19 +1,32 @@
 """Two consoles on one database: what one does, the other has, and nothing is lost between them."""
 
+import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from django.conf import settings
+from django.test import override_settings
 from redis import Redis
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
 
-from controlplane.models import CatalogueModel, ConfigRevision, Key
+from controlplane.models import AuditEntry, CatalogueModel, ConfigRevision, Key, Pool, Role
+from controlplane.services.actors import Actor
+from controlplane.services.users import create_user, grant_role
 from inference.contract import wire
+from tests.controlplane.bridge.conftest import MANAGE, environment_of_process
 from tests.controlplane.conftest import POOL, ROUTE, Caller
+from tests.controlplane.console.flows import inputs_of, words_of
 from tests.controlplane.consoles import Console, running_console
 from tests.controlplane.snapshots import newest_revision, staged_snapshot
 from tests.installation import ROOT
@@ -21,11 +34,15 @@ from tests.installation import ROOT
 pytestmark = pytest.mark.slow
 
 ROUNDS = 100
+PASSWORD = "a-long-enough-passphrase-4"
+HASHERS = settings.PASSWORD_HASHERS
+"""Those of a console that runs by itself; tests have a quicker one."""
+SIGNED_OUT = 4401
 
 
 @pytest.fixture(scope="module")
 def running(
-    django_db_setup: None, tmp_path_factory: pytest.TempPathFactory
+    django_db_setup: None, collected_files: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Console, Console]]:
     logs = tmp_path_factory.mktemp("consoles")
     with running_console(logs / "first") as first, running_console(logs / "second") as second:
@@ -133,3 +150,146 @@ def test_the_calls_of_the_manual_work_as_pasted(
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     assert '"key":"hw_' in done.stdout
     assert CatalogueModel.objects.filter(name__in=("model-a", "model-b")).count() == 2
+
+
+@dataclass
+class Browser:
+    """One browser's cookies; every page is asked of whichever console is named."""
+
+    client: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=30))
+
+    def get(self, console: Console, path: str) -> httpx.Response:
+        return self.client.get(f"http://127.0.0.1:{console.port}{path}")
+
+    def page(self, console: Console, path: str) -> str:
+        answer = self.get(console, path)
+        assert answer.status_code == 200, answer.text[:300]
+        return answer.text
+
+    def post(self, console: Console, path: str, values: dict[str, Any]) -> httpx.Response:
+        headers = {"X-CSRFToken": self.client.cookies[settings.CSRF_COOKIE_NAME]}
+        url = f"http://127.0.0.1:{console.port}{path}"
+        return self.client.post(url, data=values, headers=headers)
+
+    def sign_in(self, console: Console) -> None:
+        self.page(console, "/accounts/login/")
+        answer = self.post(console, "/accounts/login/", {"login": "mira", "password": PASSWORD})
+        assert answer.status_code == 302, words_of(answer.text)
+
+    def sign_out(self, console: Console) -> None:
+        assert self.post(console, "/accounts/logout/", {}).status_code == 302
+
+    def is_signed_in(self, console: Console) -> bool:
+        answer = self.get(console, "/me/")
+        assert answer.status_code in (200, 302)
+        return answer.status_code == 200
+
+
+@pytest.fixture
+def browser(
+    two: tuple[Console, Console], admin: Caller, actor: Actor, state_store: Redis
+) -> Iterator[Browser]:
+    """An operator's browser, not signed in yet."""
+    with override_settings(PASSWORD_HASHERS=HASHERS):
+        user = create_user(actor, username="mira", password=PASSWORD)
+    grant_role(actor, subject=user, organisation=admin.organisation, role=Role.OPERATOR)
+    found = Browser()
+    yield found
+    found.client.close()
+
+
+def test_who_signs_in_at_one_console_is_in_at_both_until_signing_out_at_either(
+    two: tuple[Console, Console], browser: Browser
+) -> None:
+    first, second = two
+    assert [browser.is_signed_in(console) for console in two] == [False, False]
+    browser.sign_in(first)
+    assert [browser.is_signed_in(console) for console in two] == [True, True]
+    held = dict(browser.client.cookies)
+    browser.sign_out(second)
+    assert [browser.is_signed_in(console) for console in two] == [False, False]
+    # the session itself is over, whatever the browser still sends
+    browser.client.cookies.update(held)
+    assert [browser.is_signed_in(console) for console in two] == [False, False]
+
+
+def test_a_change_opened_and_reviewed_at_one_console_is_saved_at_the_other(
+    two: tuple[Console, Console], browser: Browser, admin: Caller
+) -> None:
+    first, second = two
+    pool = admin.made("/pools/", POOL)
+    path = f"/pools/{pool['id']}/edit/"
+    secret = "a-credential-nobody-should-read"
+    browser.sign_in(first)
+    filled = {
+        **inputs_of(browser.page(first, path)),
+        "name": "upstream",
+        "credential": secret,
+    }
+    reviewed = browser.post(first, path, {**filled, "step": "review"})
+    assert reviewed.status_code == 200
+    assert "Review changes to pool" in words_of(reviewed.text)
+    assert secret not in reviewed.text
+    told = {**inputs_of(reviewed.text), "step": "save", "reason": "a new upstream"}
+    saved = browser.post(second, path, told)
+    assert (saved.status_code, saved.headers["Location"]) == (
+        302,
+        f"/pools/{pool['id']}/?applied={newest_revision().version}",
+    )
+    row = Pool.objects.get(pk=pool["id"])
+    assert (row.name, row.credential_last4) == ("upstream", secret[-4:])
+    entry = AuditEntry.objects.latest("id")
+    assert (entry.actor_label, entry.reason) == ("mira", "a new upstream")
+    # a second click, at either console, changes nothing twice
+    assert [browser.post(console, path, told).status_code for console in two] == [412, 412]
+    assert Pool.objects.get(pk=pool["id"]).version == row.version
+
+
+def test_a_form_older_than_an_edit_at_the_other_console_is_answered_with_both_changes(
+    two: tuple[Console, Console], browser: Browser, admin: Caller
+) -> None:
+    first, second = two
+    model = admin.made("/models/", {"name": "a-model"})
+    path = f"/models/{model['id']}/edit/"
+    browser.sign_in(first)
+    filled = {**inputs_of(browser.page(first, path)), "max_context_tokens": "4096"}
+    headers = {"authorization": f"Bearer {admin.token}"}
+    theirs = {"max_context_tokens": 8192}
+    assert first.ask("PATCH", f"/api/v1/models/{model['id']}/", theirs, **headers)[0] == 200
+    stale = browser.post(second, path, {**filled, "step": "save"})
+    assert stale.status_code == 412
+    assert {"4096", "8192"} <= set(re.findall(r"\d{4}", words_of(stale.text).replace(",", "")))
+    assert CatalogueModel.objects.get().max_context_tokens == 8192
+    reviewed = browser.post(second, path, {**inputs_of(stale.text), "step": "review"})
+    told = {**inputs_of(reviewed.text), "step": "save", "reason": "it has to be less"}
+    assert browser.post(first, path, told).status_code == 302
+    assert CatalogueModel.objects.get().max_context_tokens == 4096
+
+
+def test_a_live_page_of_one_console_ends_after_signing_out_at_the_other(
+    two: tuple[Console, Console], browser: Browser, admin: Caller
+) -> None:
+    first, second = two
+    browser.sign_in(first)
+    name = settings.SESSION_COOKIE_NAME
+    feed = subprocess.Popen(
+        [sys.executable, str(MANAGE), "run_feed"],
+        env=environment_of_process(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        with connect(
+            f"ws://127.0.0.1:{second.port}/ws/live/overview/?organisation={admin.organisation.pk}",
+            additional_headers={"Cookie": f"{name}={browser.client.cookies[name]}"},
+            origin=f"http://127.0.0.1:{second.port}",  # type: ignore[arg-type]
+        ) as socket:
+            assert "seq" in json.loads(socket.recv(timeout=30))
+            browser.sign_out(first)
+            with suppress(ConnectionClosed):
+                while socket.recv(timeout=30):
+                    pass
+            assert socket.close_code == SIGNED_OUT
+    finally:
+        feed.terminate()
+        assert feed.wait(30) == 0

@@ -105,7 +105,7 @@ class LivingFleet:
     _stopping: threading.Event = field(default_factory=threading.Event)
 
     def records(self, now: float, buckets: Iterable[int]) -> Iterator[Vitals]:
-        """What all processes would say at a moment."""
+        """What all processes would say at a moment, the supervisor last."""
         made = list(buckets)
         for gateway in self.gateways:
             share = 1 / len(self.gateways)
@@ -139,19 +139,22 @@ class LivingFleet:
         )
 
     def remember(self, seconds: int, *, gap: tuple[int, int] | None = None) -> None:
-        """Write the past as samples every five seconds; of the gap (ago from, ago to) nothing."""
-        now = time.time()
-        newest = bucket_at(now)
-        for at in range(newest - seconds, newest, TRAFFIC_BUCKET_S):
-            if gap is not None and newest - gap[0] <= at < newest - gap[1]:
+        """Write the past as samples every five seconds; of the gap (ago from, ago to) nothing.
+
+        Of gateways only every fourth: a record carries so many buckets.
+        """
+        newest = bucket_at(time.time())
+        census = Census(len(self.gateways), len(self.gateways), ())
+        for place, at in enumerate(range(newest - seconds, newest, TRAFFIC_BUCKET_S), start=1):
+            buckets = last_buckets(at)
+            missing = [gap is not None and gap[1] < newest - one <= gap[0] for one in buckets]
+            if missing[0]:
                 continue
-            census = Census(len(self.gateways), len(self.gateways), ())
             then = at + TRAFFIC_BUCKET_S - 0.1
-            record_sample(
-                tuple(self.records(then, last_buckets(at))),
-                census,
-                now=datetime.fromtimestamp(then, UTC),
-            )
+            told = tuple(self.records(then, buckets))
+            if place % TRAFFIC_BUCKETS_KEPT or any(missing):
+                told = told[-1:]
+            record_sample(told, census, now=datetime.fromtimestamp(then, UTC))
 
     def speak(self) -> None:
         """Every process that isn't silent writes its record, once."""

@@ -37,6 +37,10 @@ class Socket:
         assert answer["type"] == "websocket.send", answer
         return json.loads(answer["text"])
 
+    async def next(self) -> dict[str, Any]:
+        """What comes next, a message or the end."""
+        return dict(await self._inner.receive_output(SOON_S))
+
     async def hears_nothing(self) -> bool:
         return bool(await self._inner.receive_nothing(QUIET_S))
 

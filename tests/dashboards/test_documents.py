@@ -88,10 +88,15 @@ def test_unknown_is_no_data_and_nothing_is_zero() -> None:
     assert tile("errors", failure_share=None, requests_per_s=0.0) == (
         "",
         "",
-        "no requests in the last minute",
+        "no requests",
     )
     assert tile("kv_cache", kv_used=None) == ("", "", "no data")
-    assert tile("cost", cost_nanousd_per_hour=None) == ("", "", "no data")
+    assert tile("cost", cost_nanousd_per_hour=None, requests_per_s=None) == ("", "", "no data")
+    assert tile("cost", cost_nanousd_per_hour=0, requests_per_s=0.0) == (
+        "$0.00",
+        "/h",
+        "no requests",
+    )
     assert tile("cost", cost_nanousd_per_hour=123_456, has_unknown_cost=True) == (
         "$0.00012",
         "/h",
@@ -145,6 +150,59 @@ def test_without_data_the_sentences_say_so() -> None:
     assert sentence(PanelKind.ERRORS, summary=idle) == "No requests in the last minute."
 
 
+UNPRICED = [
+    {"cost_nanousd_per_hour": None, "has_unknown_cost": True},
+    # a refused request is not charged, and makes nothing of the rest known
+    {"cost_nanousd_per_hour": 0, "has_unknown_cost": True},
+]
+
+
+@pytest.mark.parametrize("fields", UNPRICED)
+def test_requests_without_a_price_are_not_free(fields: dict[str, object]) -> None:
+    without = summary(**fields)
+    assert tile("cost", **fields) == ("", "", "no price")
+    drawn = REGISTRY[PanelKind.COST].draw(
+        scene(
+            Page.POOL,
+            at=view(
+                summary=without,
+                total=traffic(requests=(5, 0, 0, 9), cost_nanousd_per_hour=(None, 0, 0, None)),
+            ),
+            pools=(pool_line(model="scripted"),),
+        )
+    )
+    assert (drawn.sentence, drawn.now) == ("No price: the model scripted has none.", "no price")
+    assert list(drawn.series[0].values) == [None] * 4
+    shown = scene(
+        at=view(summary=without, pool_summaries={"pool_a": without, "pool_b": summary()}),
+        pools=(pool_line("a", model="scripted"), pool_line("b")),
+    )
+    assert REGISTRY[PanelKind.COST].draw(shown).sentence == (
+        "No price: the model scripted has none."
+    )
+    assert [row["cost"] for row in document_of(shown, is_historical=False)["pools"]] == [
+        "no price",
+        "$48.90",
+    ]
+
+
+def test_a_sum_that_leaves_some_out_says_so() -> None:
+    mixed = summary(has_unknown_cost=True)
+    assert sentence(PanelKind.COST, summary=mixed) == (
+        "$48.90 an hour at the last minute's rate; some have no price."
+    )
+    costs = (None, 2_000_000_000, 0, None)
+    drawn = REGISTRY[PanelKind.COST].draw(
+        scene(at=view(summary=mixed, total=traffic(cost_nanousd_per_hour=costs)))
+    )
+    assert list(drawn.series[0].values) == [None, 2.0, 0.0, None]
+
+
+def test_a_month_of_which_nothing_has_a_price_costs_no_figure() -> None:
+    shown = document_of(scene(at=view(month_to_date_nanousd=None)), is_historical=False)
+    assert (shown["tiles"]["month"]["text"], shown["tiles"]["month"]["note"]) == ("", "no price")
+
+
 def _pages(kind: PanelKind) -> set[Page]:
     return set(REGISTRY[kind].titles)
 
@@ -187,9 +245,39 @@ def test_what_needs_attention_is_facts_the_gravest_first() -> None:
         (
             "idle",
             "2 of 4 buckets have no data",
-            "No gateway reported in them; they are shown as gaps, not as 0.",
+            "No gateway reported then; it is shown as a gap, not as 0.",
         ),
     ]
+
+
+@pytest.mark.parametrize(
+    ("covered", "told"),
+    [
+        ((0.0, 0.0, 1.0, 1.0), []),
+        ((0.0, 0.0, 0.0, 0.0), []),
+        ((0.0, 1.0, 0.0, 1.0), ["1 of 4 buckets has no data"]),
+        ((1.0, 0.0, 0.0, 0.0), ["2 of 4 buckets have no data"]),
+        ((1.0, 1.0, 1.0, 0.0), []),
+    ],
+)
+def test_only_gaps_after_the_first_report_need_attention(
+    covered: tuple[float, ...], told: list[str]
+) -> None:
+    assert [title for _, title, _ in needs(at=view(covered=covered))] == told
+
+
+@pytest.mark.parametrize(
+    ("share", "told"),
+    [
+        (None, []),
+        (0.04, []),
+        (0.05, [("warn", "5 % of requests failed")]),
+        (1.0, [("crit", "100 % of requests failed")]),
+    ],
+)
+def test_many_failures_need_attention(share: float | None, told: list[tuple[str, str]]) -> None:
+    found = needs(at=view(summary=summary(failure_share=share)))
+    assert [(tone, title) for tone, title, _ in found] == told
 
 
 def test_without_its_store_the_page_says_so_once() -> None:

@@ -1,15 +1,17 @@
 """Charts as Plotly figures: exact data, gaps that stay gaps, and nothing of a colour."""
 
 import json
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from dashboards.base import Chart, Panel, Series
 from dashboards.documents import encode
-from dashboards.figures import figure_of, folded, isolated, runs_of
+from dashboards.figures import figure_of, folded, gaps_of, isolated, runs_of
 from dashboards.kinds import Fold, Form, Measure, Page, PanelKind
 from dashboards.registry import REGISTRY, panels_of
-from tests.dashboards.factory import SINCE_S, percentiles, scene, traffic, view, worker
+from tests.dashboards.factory import NOW, SINCE_S, percentiles, scene, traffic, view, worker
 
 X_MS = [(SINCE_S + 5 * n) * 1_000 for n in range(4)]
 
@@ -91,6 +93,14 @@ def test_workers_have_gaps_of_their_own() -> None:
     assert figure["meta"]["gaps"] == "workers"
 
 
+def test_a_bucket_that_has_just_begun_is_no_gap_yet() -> None:
+    begun = scene(at=view(covered=(1.0, 1.0, 1.0, 0.0)))
+    chart = REGISTRY[PanelKind.TOKENS].draw(begun)
+    assert gaps_of(chart, begun) == [False] * 4
+    ended = replace(begun, now=NOW + timedelta(seconds=60))
+    assert gaps_of(chart, ended) == [False, False, False, True]
+
+
 def test_only_a_value_without_neighbours_gets_a_marker() -> None:
     assert isolated([1.0, None, 2.0, None, 3.0, 4.0]) == [True, False, True, False, False, False]
     figure = drawn(PanelKind.KV_CACHE, Page.POOL, workers=(worker(kv_used=(0.5, 0.6, None, 0.7)),))
@@ -136,6 +146,26 @@ def test_a_chart_without_a_value_has_a_scale_all_the_same() -> None:
     figure = drawn(PanelKind.FIRST_TOKEN, at=(), covered=(), total=traffic(first_token_ms={}))
     assert figure["layout"]["yaxis"]["range"] == [0, 1]
     assert figure["layout"]["xaxis"]["range"] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("memory", "yaxis"),
+    [
+        ((None,) * 4, {"range": [0, 1], "tickvals": []}),
+        ((0.0, None, 0.0, 0.0), {"range": [0, 1], "tickvals": [0]}),
+        ((1e9, None, 0.0, 2e9), {"range": [0, 2e9 * 1.08]}),
+    ],
+)
+def test_an_axis_without_a_value_has_no_figures(
+    memory: tuple[float | None, ...], yaxis: dict
+) -> None:
+    figure = drawn(PanelKind.MEMORY, Page.POOL, workers=(worker(memory_bytes=memory),))
+    assert figure["layout"]["yaxis"] == yaxis
+
+
+def test_an_axis_of_per_cent_is_the_same_with_and_without_values() -> None:
+    figure = drawn(PanelKind.UTILISATION, Page.POOL)
+    assert figure["layout"]["yaxis"] == {"range": [0, 104.0]}
 
 
 @pytest.mark.parametrize("page", Page)

@@ -1,9 +1,12 @@
 """The overview and the live document over HTTP: who gets what, and what a first run shows."""
 
+import html
+import re
 from datetime import UTC
 from typing import Any
 
 import pytest
+from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 from redis import Redis
@@ -11,12 +14,21 @@ from redis import Redis
 from controlplane.models import Organisation, Role, User
 from controlplane.selectors.access import get_access_of_user
 from controlplane.services.actors import Actor
+from controlplane.services.bindings import revoke_role
+from controlplane.services.models import create_model
 from controlplane.services.organisations import create_organisation
 from controlplane.services.pools import create_pool
+from controlplane.services.prices import create_price
 from controlplane.services.teams import create_team
-from controlplane.services.users import create_user, grant_role
+from controlplane.services.users import (
+    create_service_account,
+    create_user,
+    grant_role,
+    issue_token,
+    set_password,
+)
+from dashboards.changes import changes_of
 from dashboards.kinds import Page
-from dashboards.overview import changes_of
 from dashboards.registry import panels_of
 from tests.dashboards.living import LivingFleet
 
@@ -157,8 +169,70 @@ def test_changes_are_told_newest_first_in_words(
 ) -> None:
     pool_of(actor, organisation, "mine")
     changes = changes_of(get_access_of_user(user), organisation.pk, UTC)
-    assert changes[0].title == "Pool mine: created"
+    assert changes[0].title == "Pool mine created"
     assert changes[0].detail == "tests"
+
+
+def test_changes_of_people_and_prices_are_told_by_names(
+    actor: Actor, organisation: Organisation, user: User
+) -> None:
+    team = create_team(actor, organisation=organisation, name="Search")
+    account = create_service_account(actor, organisation=organisation, name="demo-automation")
+    issue_token(actor, service_account=account)
+    binding = grant_role(
+        actor, subject=account, organisation=organisation, team=team, role=Role.ADMIN
+    )
+    revoke_role(actor, binding_id=binding.pk)
+    model = create_model(actor, organisation=organisation, name="gpt-x")
+    create_price(actor, model=model, input_nanousd_per_mtok=1, output_nanousd_per_mtok=2)
+    access = get_access_of_user(user)
+    assert [one.title for one in changes_of(access, organisation.pk, UTC)] == [
+        "Price of gpt-x created",
+        "Model gpt-x created",
+        "Role admin taken from demo-automation in team Search",
+        "Role admin granted to demo-automation in team Search",
+        "Token of demo-automation created",
+    ]
+    grant_role(actor, subject=user, organisation=organisation, role=Role.OPERATOR)
+    set_password(actor, user_id=user.pk, password=PASSWORD + "!")
+    newest = [one.title for one in changes_of(access, organisation.pk, UTC)]
+    assert newest[:2] == ["Password of mira set", "Role operator granted to mira"]
+
+
+def test_each_tile_leads_to_where_its_figure_comes_from(
+    reader: Client, actor: Actor, organisation: Organisation
+) -> None:
+    pool = pool_of(actor, organisation, "mine")
+    here = f"organisation={organisation.pk}"
+    until = {"until": "2026-11-30T12:00:00Z"}
+    of_all = links_of(reader.get("/", {"window": "5m"}))
+    assert of_all == {
+        **dict.fromkeys(("requests", "first_token", "output_token"), f"/requests/?last=15m&{here}"),
+        "errors": f"/requests/?failed=true&last=15m&{here}",
+        **dict.fromkeys(("tokens_in", "tokens_out"), f"/usage/?measure=tokens&range=24h&{here}"),
+        **dict.fromkeys(("running", "waiting", "kv_cache", "utilisation"), f"/pools/?{here}"),
+        "cost": f"/usage/?measure=cost&range=24h&{here}",
+        "month": f"/usage/?measure=cost&range=mtd&{here}",
+    }
+    of_one = links_of(reader.get(f"/pools/{pool.pk}/", {"window": "1h"}))
+    assert of_one["errors"] == f"/requests/?failed=true&pool={pool.pk}&last=1h&{here}"
+    assert of_one["cost"] == f"/usage/?measure=cost&range=24h&group_by=pool&{here}"
+    assert of_one["kv_cache"] == f"/pools/{pool.pk}/?tab=replicas&{here}"
+    of_then = links_of(reader.get("/", {"window": "5m"} | until))
+    assert of_then["requests"] == (
+        "/requests/?from=2026-11-30T11%3A55%3A00%2B00%3A00&to=2026-11-30T12%3A00%3A00%2B00%3A00"
+        f"&{here}"
+    )
+    for url in {*of_all.values(), *of_one.values(), *of_then.values()}:
+        answer = reader.get(url)
+        assert answer.status_code == 200
+        assert "errorlist" not in answer.content.decode()
+
+
+def links_of(answer: HttpResponse) -> dict[str, str]:
+    """Where each tile of a page leads, by its name."""
+    found = re.findall(r'href="([^"]*)" data-tile="([a-z_]+)"', answer.content.decode())
+    return {name: html.unescape(url) for url, name in found}
 
 
 def test_more_pools_take_no_more_queries(

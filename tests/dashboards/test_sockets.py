@@ -1,16 +1,25 @@
 """Sockets of live pages on a real channel layer: who may open one, what it hears, when it ends."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import gc
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from subprocess import Popen
 
 import pytest
-from channels.layers import get_channel_layer
+from channels.db import database_sync_to_async
+from channels.layers import channel_layers, get_channel_layer
+from channels_redis.pubsub import RedisPubSubChannelLayer
 from django.conf import settings
+from django.db import connection
 from django.test import Client
 from redis import Redis
 
-from controlplane.environment import CHANNEL_DATABASE
+from controlplane.environment import CHANNEL_DATABASE, with_database
+from controlplane.local.places import make_places
+from controlplane.local.valkey import STATE, Store, StoreUser, is_answering, start_store
 from controlplane.models import Organisation, Role, User
 from controlplane.services.actors import Actor
 from controlplane.services.organisations import create_organisation
@@ -21,11 +30,14 @@ from dashboards.kinds import Page
 from dashboards.routing import make_websocket_application, open_watches
 from dashboards.scopes import LiveScope
 from dashboards.watching import WATCH_LIFE_S, WATCHED, Watches, connect_watched, list_watched
+from tests.controlplane.bridge.conftest import wait_until
 from tests.dashboards.factory import scene
 from tests.dashboards.sockets import SOON_S, Socket
 
 ORIGIN = "http://localhost:8300"
 RECHECK_S = 0.05
+CYCLES, AT_ONCE = 300, 10
+NOTICED_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -45,9 +57,16 @@ class Watcher:
         return LiveScope(self.organisation.pk, Page.OVERVIEW, "", "5m")
 
 
+def held_by_others() -> int:
+    """How many connections of the pool are with other threads than this one."""
+    told = connection.pool.get_stats()
+    own = connection.connection is not None
+    return told.get("pool_size", 0) - told.get("pool_available", 0) - own
+
+
 @pytest.fixture
-def watchers(transactional_db: None, state_store: Redis, actor: Actor) -> list[Watcher]:
-    """Two, of two organisations."""
+def watchers(transactional_db: None, state_store: Redis, actor: Actor) -> Iterator[list[Watcher]]:
+    """Two, of two organisations. No thread may keep a session of the database afterwards."""
     made = []
     for name in ("Nordhavn", "Sydhavn"):
         organisation = create_organisation(actor, name=name)
@@ -56,7 +75,8 @@ def watchers(transactional_db: None, state_store: Redis, actor: Actor) -> list[W
         client = Client()
         client.force_login(user)
         made.append(Watcher(organisation, user, client))
-    return made
+    yield made
+    wait_until(lambda: held_by_others() == 0, "every connection to be back in the pool")
 
 
 @pytest.fixture
@@ -196,7 +216,7 @@ async def test_signing_out_closes_the_socket(
     watchers: list[Watcher], application: object, layer: object
 ) -> None:
     async def sign_out() -> None:
-        await asyncio.to_thread(watchers[0].client.logout)
+        await database_sync_to_async(watchers[0].client.logout)()
 
     socket = socket_of(application, watchers[0])
     assert await _after(socket, sign_out) == 4401
@@ -206,7 +226,7 @@ async def test_a_role_taken_away_closes_the_socket(
     watchers: list[Watcher], application: object, layer: object
 ) -> None:
     async def take_away() -> None:
-        await watchers[0].user.role_bindings.all().adelete()
+        await database_sync_to_async(watchers[0].user.role_bindings.all().delete)()
 
     socket = socket_of(application, watchers[0])
     assert await _after(socket, take_away) == 4404
@@ -248,13 +268,97 @@ async def test_a_slow_reader_gets_the_newest_message_not_a_queue() -> None:
     assert sent.empty()
 
 
-async def test_a_socket_that_ends_leaves_nothing_behind(
-    watchers: list[Watcher], application: object, layer: object
+@pytest.mark.slow
+async def test_sockets_that_end_leave_nothing_behind(
+    watchers: list[Watcher], layer: object, watches: Watches
 ) -> None:
-    for _ in range(20):
+    application = make_websocket_application(watches)
+
+    async def come_and_go() -> None:
         socket = socket_of(application, watchers[0])
         assert await socket.connect() is None
         await socket.leave()
+
+    async def objects_after(cycles: int) -> int:
+        for _ in range(cycles // AT_ONCE):
+            await asyncio.gather(*(come_and_go() for _ in range(AT_ONCE)))
+        gc.collect()
+        return len(gc.get_objects())
+
+    with connect_watched(settings.HEADWORKS.state_database(CHANNEL_DATABASE)) as store:
+        store.delete(WATCHED)
+    before = await objects_after(CYCLES // 6)
+    # one socket alone is dozens of objects
+    assert await objects_after(CYCLES) - before < 10 * CYCLES
+    assert [one for one in gc.get_objects() if type(one) is LiveConsumer] == []
     inner = layer._get_layer()
-    assert inner.groups == {}
-    assert inner.channels == {}
+    assert (inner.groups, inner.channels) == ({}, {})
+    with connect_watched(settings.HEADWORKS.state_database(CHANNEL_DATABASE)) as store:
+        assert store.zrange(WATCHED, 0, -1) == [watchers[0].scope.name.encode()]
+        assert store.pubsub_channels() == []
+
+
+@dataclass
+class OwnStore:
+    """A Valkey of this test's own, which may be restarted."""
+
+    store: Store
+    process: Popen[bytes]
+
+    @property
+    def url(self) -> str:
+        return with_database(self.store.url(self.store.users[0].role), CHANNEL_DATABASE)
+
+    def restart(self) -> None:
+        self.process.kill()
+        self.process.wait(SOON_S)
+        self.start()
+
+    def start(self) -> None:
+        self.process = start_store(self.store, is_lasting=False)
+        wait_until(lambda: is_answering(self.store), "the store")
+
+
+@pytest.fixture
+def own_store(folder: Path) -> Iterator[OwnStore]:
+    users = (StoreUser("all", "x", "alldbs ~* &* +@all"),)
+    store = Store(STATE, make_places(folder / "var"), users)
+    found = OwnStore(store, start_store(store, is_lasting=False))
+    wait_until(lambda: is_answering(store), "the store")
+    yield found
+    found.process.kill()
+    found.process.wait(SOON_S)
+
+
+@pytest.fixture
+async def own_layer(own_store: OwnStore) -> AsyncIterator[object]:
+    """A channel layer on that store, in the place of the usual one."""
+    found = RedisPubSubChannelLayer(hosts=[own_store.url])
+    usual = channel_layers.set("default", found)
+    yield found
+    await found.flush()
+    channel_layers.set("default", usual)
+
+
+@pytest.mark.slow
+async def test_after_a_restart_of_the_layers_store_a_socket_hears_again_or_is_closed(
+    watchers: list[Watcher], own_store: OwnStore, own_layer: object
+) -> None:
+    watches = Watches(own_store.url)
+    socket = socket_of(make_websocket_application(watches), watchers[0])
+    assert await socket.connect() is None
+    feed = feed_of(own_layer, watchers[0].scope)
+    await feed.tick()
+    assert (await socket.hear())["seq"] == 1
+    await asyncio.to_thread(own_store.restart)
+    async with asyncio.timeout(NOTICED_S):
+        await feed.tick()
+        while await socket.hears_nothing():
+            await feed.tick()
+    told = await socket.next()
+    if told["type"] == "websocket.close":
+        assert told["code"] == 1012
+    else:
+        assert json.loads(told["text"])["seq"] > 1
+    await socket.leave()
+    await watches.close()

@@ -32,8 +32,15 @@ def test_a_request_is_counted_once_and_its_attempts_each_where_they_ran() -> Non
 
 
 def test_a_refusal_counts_without_pool_or_model() -> None:
-    sums = dict(roll_up([make_end(charges=(), outcome=Outcome.REFUSED)]).minutes)
+    refused = make_end(charges=(), outcome=Outcome.REFUSED, http_status=404)
+    sums = dict(roll_up([refused]).minutes)
     assert sums == {MinuteKey("org_a", MINUTE, "rt_1", "", "", "proj_1"): Sums(requests=1)}
+
+
+def test_a_refusal_for_want_of_capacity_is_an_error() -> None:
+    refused = make_end(charges=(), outcome=Outcome.REFUSED, http_status=503)
+    ((_, sums),) = roll_up([refused]).minutes
+    assert sums == Sums(requests=1, errors=1)
 
 
 def test_a_lost_gateway_is_an_error_and_a_missing_price_is_counted_not_added() -> None:

@@ -42,5 +42,7 @@ class GatewaysSerializer(serializers.Serializer[object]):
         allow_null=True, help_text="Those that live and run on the current version."
     )
     gateways = GatewaySerializer(
-        many=True, allow_null=True, help_text="Null if the state store does not answer."
+        many=True,
+        allow_null=True,
+        help_text="Null if the state store does not answer, and to roles of teams and projects.",
     )

@@ -1,5 +1,7 @@
 """The shapes of a key: as it is, as it's made, and the one answer that has its text."""
 
+from typing import Any
+
 from rest_framework import serializers
 
 from controlplane.api.serializers.strict import (
@@ -9,9 +11,11 @@ from controlplane.api.serializers.strict import (
 )
 from controlplane.models import Key
 from controlplane.models.kinds import scopes
+from controlplane.selectors.key_use import USE_DAYS
 from controlplane.services.keys import MAX_OVERLAP_S
 
 DEFAULT_OVERLAP_S = 3_600
+_USE = frozenset(("last_used_on", "requests_30d", "errors_30d"))
 
 
 class AcceptedSecretSerializer(serializers.Serializer[object]):
@@ -55,6 +59,22 @@ class KeySerializer(OwnedSerializer):
     expires_at = serializers.DateTimeField(required=False, allow_null=True)
     revoked_at = serializers.DateTimeField(read_only=True, allow_null=True)
     accepted_secrets = AcceptedSecretSerializer(source="digests", many=True, read_only=True)
+    last_used_on = serializers.DateField(
+        source="use.last_day",
+        read_only=True,
+        allow_null=True,
+        help_text=f"UTC day; null: not in the last {USE_DAYS}.",
+    )
+    requests_30d = serializers.IntegerField(
+        source="use.requests", read_only=True, help_text="Of the last 30 UTC days, with today."
+    )
+    errors_30d = serializers.IntegerField(source="use.errors", read_only=True)
+
+    def _problem_with(self, name: str, value: Any, fixed: frozenset[str]) -> str | None:
+        # a caller that sends back what it read can't know what was used since
+        if name in _USE and self.instance is not None:
+            return None
+        return super()._problem_with(name, value, fixed)
 
 
 class NewKeySerializer(KeySerializer):

@@ -7,6 +7,7 @@ from rest_framework import serializers
 from controlplane.api.serializers.strict import NameOrIdField, OwnedSerializer
 from controlplane.bridge.logs import LogState, WorkerLog
 from controlplane.bridge.vitals import WorkerFacts
+from controlplane.decisions.pool_conditions import Condition, ConditionKind
 from controlplane.models.kinds import backends, choices_of, powers, provisioners
 from inference.contract.kinds import WorkerState
 
@@ -17,16 +18,33 @@ class WorkerSerializer(serializers.Serializer[WorkerFacts]):
     id = serializers.CharField(read_only=True)
     state = serializers.ChoiceField(choices=choices_of(WorkerState), read_only=True)
     detail = serializers.CharField(
-        read_only=True, allow_null=True, help_text="Why it isn't ready, in words."
+        read_only=True,
+        allow_null=True,
+        help_text="Why it isn't ready, in words; null to roles of teams and projects.",
     )
     restarts = serializers.IntegerField(read_only=True)
     base_url = serializers.CharField(read_only=True)
     changed_at = serializers.DateTimeField(read_only=True)
-    inflight = serializers.IntegerField(read_only=True, help_text="Over all live gateways.")
+    inflight = serializers.IntegerField(
+        read_only=True,
+        allow_null=True,
+        help_text="Over all live gateways; null to roles of teams and projects.",
+    )
+
+
+class ConditionSerializer(serializers.Serializer[Condition]):
+    """How a pool is, as the console's pages say it."""
+
+    state = serializers.ChoiceField(
+        source="kind", choices=choices_of(ConditionKind), read_only=True
+    )
+    reason = serializers.CharField(read_only=True, help_text="In words; often empty.")
+    ready = serializers.IntegerField(read_only=True, allow_null=True)
+    wanted = serializers.IntegerField(read_only=True)
 
 
 class ListedPoolSerializer(OwnedSerializer):
-    """A pool as lists show it: what was configured."""
+    """A pool as lists show it: what was configured, and how it is."""
 
     name = serializers.CharField(max_length=64)
     model = NameOrIdField(help_text="Name or id; a new name is listed in the catalogue.")
@@ -66,6 +84,17 @@ class ListedPoolSerializer(OwnedSerializer):
     )
     start_timeout_s = serializers.IntegerField(min_value=1, required=False)
     drain_timeout_s = serializers.IntegerField(min_value=0, required=False)
+    condition = ConditionSerializer(
+        read_only=True,
+        allow_null=True,
+        help_text="Now; null when the state store isn't answering.",
+    )
+
+    def _problem_with(self, name: str, value: Any, fixed: frozenset[str]) -> str | None:
+        # a caller that sends back what it read can't know what has changed since
+        if name in ("workers", "condition") and name in fixed and self.instance is not None:
+            return None
+        return super()._problem_with(name, value, fixed)
 
 
 class PoolSerializer(ListedPoolSerializer):
@@ -77,12 +106,6 @@ class PoolSerializer(ListedPoolSerializer):
         allow_null=True,
         help_text="As told by their supervisor; null when the state store isn't answering.",
     )
-
-    def _problem_with(self, name: str, value: Any, fixed: frozenset[str]) -> str | None:
-        # a caller that sends back what it read can't know what has changed since
-        if name == "workers" and self.instance is not None:
-            return None
-        return super()._problem_with(name, value, fixed)
 
 
 class WorkerLogSerializer(serializers.Serializer[WorkerLog]):

@@ -25,6 +25,12 @@ class RevisionSerializer(serializers.Serializer[ConfigRevision]):
     actor_label = serializers.CharField(read_only=True)
     reason = serializers.CharField(read_only=True)
     request_id = serializers.CharField(read_only=True)
+    changed_nouns = serializers.ListField(
+        child=serializers.CharField(),
+        read_only=True,
+        allow_null=True,
+        help_text="What differs from the version before; null if that is kept no longer.",
+    )
 
 
 @extend_schema_field(_BY_NOUN)

@@ -9,6 +9,7 @@ from rest_framework import serializers
 
 from controlplane.api.serializers.strict import NanoUsdField
 from controlplane.selectors.usage_queries import (
+    FILTERS,
     GROUPS,
     Bucket,
     Measure,
@@ -53,6 +54,14 @@ class UsageQuerySerializer(serializers.Serializer[UsageQuery]):
                 help_text="In place of `from` and `to`; days and months of the `time_zone`.",
             ),
             **super().get_fields(),
+            **{
+                name: serializers.CharField(
+                    required=False,
+                    max_length=255,
+                    help_text=f"Of this {name} alone, by id or name; not with groups by key.",
+                )
+                for name in FILTERS
+            },
         }
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -79,6 +88,7 @@ class UsageQuerySerializer(serializers.Serializer[UsageQuery]):
             group_by=group_by,
             top=values["top"],
             measure=Measure(values["measure"]),
+            only={name: values[name] for name in FILTERS if name in values},
         )
 
 

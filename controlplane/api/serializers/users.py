@@ -3,6 +3,7 @@
 from rest_framework import serializers
 
 from controlplane.api.serializers.bindings import BindingSerializer, PlaceSerializer
+from controlplane.api.serializers.me import PermissionSerializer
 from controlplane.api.serializers.strict import StrictSerializer
 from controlplane.selectors.users import SEEN_BINDINGS
 
@@ -41,3 +42,21 @@ class NewPasswordSerializer(UserSerializer):
     """A person with a password of our making, to be changed at the next sign-in."""
 
     password = serializers.CharField(read_only=True, help_text="Shown this once.")
+
+
+class UserPermissionsSerializer(serializers.Serializer[object]):
+    """Why a person may do what, as far as the caller may know of it."""
+
+    id = serializers.IntegerField(read_only=True)
+    username = serializers.CharField(read_only=True)
+    is_active = serializers.BooleanField(
+        read_only=True, help_text="A person that is switched off may do nothing."
+    )
+    is_platform_admin = serializers.BooleanField(
+        read_only=True, help_text="May do everything everywhere, without a role."
+    )
+    must_change_password = serializers.BooleanField(
+        read_only=True, help_text="Nothing else is allowed until it is changed."
+    )
+    bindings = BindingSerializer(many=True, read_only=True)
+    permissions = PermissionSerializer(many=True, read_only=True)

@@ -6,7 +6,7 @@ from django.db.models import QuerySet
 
 from controlplane.api.serializers.bindings import BindingSerializer
 from controlplane.api.views.tenants import Creating, Place, Removing, named
-from controlplane.errors import Invalid
+from controlplane.errors import Invalid, VersionMismatch
 from controlplane.models import Organisation, Role, ServiceAccount, User
 from controlplane.selectors.filters import BindingFilters
 from controlplane.selectors.users import list_bindings, list_members
@@ -68,6 +68,9 @@ class BindingView(Creating, Removing):
         )
 
     def remove(self, row: Any, expected_version: int | None) -> None:
+        # a role held is made and removed, never changed, so there is nothing to race with
+        if expected_version not in (None, row.version):
+            raise VersionMismatch(row.version)
         revoke_role(self.actor, binding_id=row.pk, keep_admin=not self.access.is_platform_admin)
 
     def _subject(self, organisation: Organisation, values: dict[str, Any]) -> User | ServiceAccount:

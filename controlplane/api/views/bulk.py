@@ -32,6 +32,8 @@ class Bulk(NounView):
     @action(detail=False, methods=["post"], pagination_class=None, filter_backends=())
     def bulk(self, request: Request) -> Response:
         """Do up to 500 operations in order, all or none; an error says which: `operations.3.id`."""
+        if "If-Match" in request.headers:
+            raise Invalid.field("If-Match", "Say it with each operation, as `if_match`.")
         serializer = BulkSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)
         operations = serializer.asked()
@@ -85,6 +87,7 @@ class Bulk(NounView):
     def _results(self, operations: list[Operation], rows: list[Any]) -> list[dict[str, Any]]:
         """Each operation with its row as it is after all of them; read at once."""
         found = {row.pk: row for row in self.get_queryset().filter(pk__in={r.pk for r in rows})}
+        self.complete(tuple(found.values()))
         for row in rows:
             if hasattr(row, "text") and row.pk in found:
                 found[row.pk].text = row.text

@@ -13,7 +13,6 @@ from controlplane.api.serializers.gateways import GatewaysSerializer
 from controlplane.api.views.tenants import TenantView
 from controlplane.bridge.vitals import read_propagation
 from controlplane.decisions.propagation import GatewayFacts
-from controlplane.errors import NotAllowed
 
 
 class GatewayView(TenantView):
@@ -27,8 +26,7 @@ class GatewayView(TenantView):
     def list(self, request: Request) -> Response:
         """Read on how many gateways the current version is applied, and on which it isn't."""
         refuse_unknown(request, ())
-        if not (self.access.is_platform_admin or self.access.roles):
-            raise NotAllowed("Gateways are shown to roles of a whole organisation.")
+        is_whole = self.access.is_platform_admin or bool(self.access.roles)
         found = read_propagation()
         document: dict[str, Any] = dict.fromkeys(
             ("lineage", "version", "seen", "live", "applied", "gateways")
@@ -40,7 +38,7 @@ class GatewayView(TenantView):
                 "seen": found.seen,
                 "live": found.live,
                 "applied": found.applied,
-                "gateways": [self._told(one) for one in found.gateways],
+                "gateways": [self._told(one) for one in found.gateways] if is_whole else None,
             }
         return Response(GatewaysSerializer({"as_of": timezone.now(), **document}).data)
 

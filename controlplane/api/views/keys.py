@@ -1,21 +1,29 @@
 """Keys by REST. A key is revoked, never deleted: its name explains the requests it made."""
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, ClassVar
 
+from django.db.models import DateTimeField, F, Value
+from django.db.models.functions import Coalesce
+from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import status
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api.pagination import BY_NAME
+from controlplane.api.pagination import orderings_by
 from controlplane.api.serializers.keys import KeySerializer, NewKeySerializer, RotationSerializer
 from controlplane.api.views.bulk import Bulk
 from controlplane.api.views.tenants import Changing, Place, named
 from controlplane.models import Key, Organisation
 from controlplane.selectors.filters import KeyFilters
+from controlplane.selectors.key_use import NO_USE, get_use_of_keys
 from controlplane.selectors.keys import list_keys
 from controlplane.services.keys import IssuedKey, create_key, revoke_key, rotate_key, update_key
+
+_NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 class KeyView(Bulk, Changing):
@@ -24,7 +32,19 @@ class KeyView(Bulk, Changing):
     selector = staticmethod(list_keys)
     serializer_class = KeySerializer
     filterset_class = KeyFilters
-    orderings = BY_NAME
+    orderings = orderings_by("name", "project", "expires_at")
+    order_columns: ClassVar[Mapping[str, Any]] = {
+        "project": F("project__name"),
+        # never is later than any time
+        "expires_at": Coalesce("expires_at", Value(_NEVER, DateTimeField())),
+    }
+
+    def complete(self, rows: Sequence[Any]) -> None:
+        """How much each is used, by one query."""
+        organisations = {row.organisation_id for row in rows}
+        found = get_use_of_keys(organisations, [row.public_id for row in rows], timezone.now())
+        for row in rows:
+            row.use = found.get(row.public_id, NO_USE)
 
     @extend_schema(responses={201: NewKeySerializer})
     def create(self, request: Request) -> Response:

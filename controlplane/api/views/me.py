@@ -37,13 +37,13 @@ class MeView(TenantView):
             "is_platform_admin": self.access.is_platform_admin,
             "must_change_password": not is_program and caller.must_change_password,
             "bindings": list_own_bindings(caller),
-            "permissions": list(_permissions_of(self.access)),
+            "permissions": list(permissions_of(self.access)),
         }
         return Response(MeSerializer(answer).data)
 
 
-def _permissions_of(access: Access) -> Iterator[dict[str, Any]]:
-    """Each noun the caller may change at each place he holds a role in, by the widest role."""
+def permissions_of(access: Access) -> Iterator[dict[str, Any]]:
+    """Each noun its holder may change at each place he holds a role in, by the widest role."""
     places = dict.fromkeys(
         (grant.organisation_id, grant.team_id, grant.project_id) for grant in access.grants
     )

@@ -26,6 +26,8 @@ class OrganisationView(Changing):
         """Make an organisation with a default team and project."""
         if not self.access.is_platform_admin:
             raise NotAllowed("Only the platform's administrators make organisations.")
+        # of no organisation there is: no role is enough
+        self.require_write(self.noun, "")
         row = create_organisation(self.actor, **self.validated())
         return self.shown(row, code=status.HTTP_201_CREATED)
 

@@ -1,9 +1,9 @@
 """Pools by REST."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework import status
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -17,8 +17,9 @@ from controlplane.api.serializers.pools import (
 )
 from controlplane.api.views.bulk import Bulk
 from controlplane.api.views.tenants import Changing, Creating, Removing
+from controlplane.bridge.conditions import condition_in, entries_by_pool
 from controlplane.bridge.logs import read_worker_log
-from controlplane.bridge.vitals import read_workers
+from controlplane.bridge.vitals import read_fleet, workers_of
 from controlplane.models import Organisation
 from controlplane.selectors.filters import PoolFilters
 from controlplane.selectors.pools import get_worker_id, list_pools, require_logs
@@ -40,10 +41,17 @@ class PoolView(Bulk, Creating, Changing, Removing):
     def get_serializer_class(self) -> type[BaseSerializer[Any]]:
         return ListedPoolSerializer if self.action in ("list", "bulk") else PoolSerializer
 
-    def shown(self, row: Any, *, code: int = status.HTTP_200_OK) -> Response:
-        """One pool, with what its workers are doing now."""
-        row.workers = None if self.is_draft else read_workers(row.pk)
-        return super().shown(row, code=code)
+    def complete(self, rows: Sequence[Any]) -> None:
+        """How each is and what its workers are doing, by one read of the fleet; None if unknown."""
+        fleet = None if self.is_draft else read_fleet()
+        entries = entries_by_pool(fleet)
+        for row in rows:
+            row.condition = row.workers = None
+            if fleet is not None and entries is not None:
+                is_whole = self.access.reads_organisation(row.organisation_id)
+                row.condition = condition_in(fleet, entries, row, is_whole=is_whole)
+                if self.get_serializer_class() is PoolSerializer:
+                    row.workers = workers_of(fleet, row.pk, is_whole=is_whole)
 
     def make(self, organisation: Organisation, values: dict[str, Any]) -> Any:
         return create_pool(self.actor, organisation=organisation, **values)

@@ -1,7 +1,11 @@
 """Prices by REST; finance's own."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
+from django.db.models import F
+
+from controlplane.api.pagination import orderings_by
 from controlplane.api.serializers.prices import PriceSerializer
 from controlplane.api.views.bulk import Bulk
 from controlplane.api.views.tenants import Changing, Creating, Removing, named
@@ -16,6 +20,8 @@ class PriceView(Bulk, Creating, Changing, Removing):
     selector = staticmethod(list_prices)
     serializer_class = PriceSerializer
     filterset_class = PriceFilters
+    orderings = orderings_by("model")
+    order_columns: ClassVar[Mapping[str, Any]] = {"model": F("model__name")}
 
     def make(self, organisation: Organisation, values: dict[str, Any]) -> Any:
         model = named(organisation.models.all(), "model", values.pop("model"))

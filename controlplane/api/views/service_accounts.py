@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from controlplane.api.pagination import BY_NAME
 from controlplane.api.serializers.service_accounts import ServiceAccountSerializer
 from controlplane.api.views.tenants import Changing, Creating, Removing
 from controlplane.models import Organisation
@@ -19,6 +20,7 @@ class ServiceAccountView(Creating, Changing, Removing):
     selector = staticmethod(list_service_accounts)
     serializer_class = ServiceAccountSerializer
     filterset_class = ServiceAccountFilters
+    orderings = BY_NAME
 
     def make(self, organisation: Organisation, values: dict[str, Any]) -> Any:
         return create_service_account(self.actor, organisation=organisation, **values)

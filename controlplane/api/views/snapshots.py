@@ -1,5 +1,8 @@
 """Versions of the configuration by REST: what they held, how they differ, and the way back."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from django.db.models import QuerySet
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -23,6 +26,7 @@ from controlplane.decisions.versions import compare, tell
 from controlplane.errors import Invalid
 from controlplane.models import ConfigRevision
 from controlplane.selectors.filters import SnapshotFilters
+from controlplane.selectors.revisions import list_changed_nouns
 from controlplane.selectors.snapshots import (
     get_newest_revision,
     get_records,
@@ -64,6 +68,11 @@ class SnapshotView(ListModelMixin, TenantView):
     def get_queryset(self) -> QuerySet[ConfigRevision]:
         return list_revisions(self.access)
 
+    def list(self, request: Request) -> Response:
+        """List versions that edits of your organisations made, newest first."""
+        page = self.paginate_queryset(self.filter_queryset(self.get_queryset())) or ()
+        return self.get_paginated_response([_told(one) for one in _with_changes(page)])
+
     @extend_schema(
         parameters=[_VERSION, ORGANISATION, _NOUN],
         responses=RevisionDetailSerializer,
@@ -82,8 +91,8 @@ class SnapshotView(ListModelMixin, TenantView):
             for noun, found in records.items()
             if wanted in (None, noun)
         }
-        told = RevisionSerializer(revision).data
-        return Response({**told, "contents": contents})
+        (whole,) = _with_changes([revision])
+        return Response({**_told(whole), "contents": contents})
 
     @extend_schema(
         parameters=[_VERSION, _TO, ORGANISATION], responses=DifferenceSerializer, filters=False
@@ -109,7 +118,11 @@ class SnapshotView(ListModelMixin, TenantView):
     )
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def restore(self, request: Request, version: str) -> Response:
-        """Put the rows of these nouns back to what the version held, as a new edit."""
+        """Put the rows of these nouns back to what the version held, as a new edit.
+
+        If-Match is the version that was current when this was decided: 412 if the organisation's
+        configuration has changed since.
+        """
         serializer = RestoreSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)
         asked = serializer.validated_data
@@ -123,6 +136,7 @@ class SnapshotView(ListModelMixin, TenantView):
             version=revision.version,
             nouns=asked["nouns"],
             reason=asked["reason"],
+            expected_version=self.expected_version(),
         )
         answer = {
             "version": restored.revision.version,
@@ -137,3 +151,15 @@ class SnapshotView(ListModelMixin, TenantView):
         if not (asked.isascii() and asked.isdecimal() and 0 < len(asked) <= 18):
             raise Invalid.field(_TO.name, "Give the number of a version.")
         return get_revision(self.access, int(asked))
+
+
+def _with_changes(revisions: Sequence[Any]) -> Sequence[Any]:
+    """The versions, each with the nouns it changed, by one query."""
+    changed = list_changed_nouns(revisions)
+    for one in revisions:
+        one.changed_nouns = changed.get(one.pk)
+    return revisions
+
+
+def _told(revision: ConfigRevision) -> dict[str, Any]:
+    return dict(RevisionSerializer(revision).data)

@@ -1,7 +1,7 @@
 """What the views of the API share: who is calling, for which organisation, at which version."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from django.db.models import Model, Q, QuerySet
@@ -13,7 +13,7 @@ from rest_framework.viewsets import GenericViewSet
 
 from controlplane.api.operations import Operation
 from controlplane.api.pagination import BY_ID
-from controlplane.api.writes import WriteConventions
+from controlplane.api.writes import Asked, WriteConventions
 from controlplane.errors import Invalid, NotAllowed
 from controlplane.identifiers import ULID_PATTERN
 from controlplane.middleware import request_id_of
@@ -73,6 +73,27 @@ class TenantView(WriteConventions, GenericViewSet[Any]):
         """
         if not self.access.may_write(noun, organisation_id, **place):
             raise NotAllowed(f"Your roles don't allow changing {noun} here.")
+        if (noun, organisation_id, place) not in self.asked:
+            self.asked = (*self.asked, (noun, organisation_id, place))
+
+    def require_again(self, asked: Sequence[Asked]) -> None:
+        """Ask the same of the caller's present roles; what nobody asked anything for isn't told."""
+        if not asked:
+            raise NotAllowed("This can't be repeated.")
+        for noun, organisation_id, place in asked:
+            self.require_write(noun, organisation_id, **place)
+
+    def expected_version(self) -> int | None:
+        """The version of If-Match, or None if the caller didn't ask for one."""
+        if self.operation is not None:
+            return self.operation.if_match
+        given = self.request.headers.get("If-Match", "").strip()
+        if given in ("", "*"):
+            return None
+        match = _ETAG.fullmatch(given)
+        if match is None:
+            raise Invalid.field("If-Match", "Give one ETag as this API sends it, or *.")
+        return int(match[1])
 
     def of_body(self, rows: QuerySet[AnyRow], field: str) -> AnyRow | None:
         """The row the body names at this field by id or name, if there is one."""
@@ -127,15 +148,20 @@ class NounView(TenantView):
 
     def list(self, request: Request) -> Response:
         """List those of your organisations, newest first."""
-        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
+        page = self.paginate_queryset(self.filter_queryset(self.get_queryset())) or ()
+        self.complete(page)
         return self.get_paginated_response(self.get_serializer(page, many=True).data)
 
     def retrieve(self, request: Request, pk: str) -> Response:
         """Read one; the ETag is its version."""
         return self.shown(self.get_object())
 
+    def complete(self, rows: Sequence[Any]) -> None:
+        """Put on rows about to be shown what isn't theirs, read once for all of them."""
+
     def shown(self, row: Any, *, code: int = status.HTTP_200_OK) -> Response:
         """One row as the API shows it, with its ETag."""
+        self.complete((row,))
         return Response(self.told(row), status=code, headers={"ETag": f'"{row.version}"'})
 
     def told(self, row: Any) -> dict[str, Any]:
@@ -157,18 +183,6 @@ class NounView(TenantView):
     def fresh(self, row: Any) -> Any:
         """The row as the selector reads it, with all that showing it takes."""
         return self.get_queryset().get(pk=row.pk)
-
-    def expected_version(self) -> int | None:
-        """The version of If-Match, or None if the caller didn't ask for one."""
-        if self.operation is not None:
-            return self.operation.if_match
-        given = self.request.headers.get("If-Match", "").strip()
-        if given in ("", "*"):
-            return None
-        match = _ETAG.fullmatch(given)
-        if match is None:
-            raise Invalid.field("If-Match", "Give one ETag as this API sends it, or *.")
-        return int(match[1])
 
     def validated(self, row: Any = None) -> dict[str, Any]:
         """The body checked against the noun's shape; partial when it's about a row."""

@@ -23,8 +23,9 @@ from controlplane.selectors.routes import list_routes
 from inference.contract.kinds import Scope as KeyScope
 
 EVERY, SOME = "every", "some"
+NO_OVERLAP = "0"
 OVERLAPS = [
-    ("0", "none: the old secret ends now"),
+    (NO_OVERLAP, "none: the old secret ends now"),
     ("3600", "1 hour"),
     ("86400", "24 hours"),
     ("604800", "7 days"),

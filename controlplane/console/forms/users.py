@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.forms import CharField, ChoiceField, DateTimeField, EmailField
+from django.forms import CharField, ChoiceField, DateTimeField, EmailField, ValidationError
 from django.utils import timezone
 
 from controlplane.console.forms.base import NounForm
@@ -95,22 +95,34 @@ class BindingForm(PlacedForm):
     field_order = ("subject", "role", "place")
 
     def prepare(self) -> None:
+        """Offer people and programs; whoever reads a part of the organisation names a person."""
         super().prepare()
-        home = self.scope.organisation
-        people = list_members(self.scope.access, home).filter(is_active=True).order_by("username")
-        programs = list_service_accounts(self.scope.access).filter(organisation_id=home.pk)
-        self._subjects: dict[str, Any] = {
-            **{f"user:{one.pk}": one for one in people},
-            **{f"program:{one.pk}": one for one in programs.order_by("name")},
-        }
+        access, home = self.scope.access, self.scope.organisation
+        self._subjects: dict[str, Any] = {}
+        self._people = list_members(access, home).filter(is_active=True).order_by("username")
+        if not access.reads_organisation(home.pk):
+            self.fields["subject"] = CharField(
+                label="User name", max_length=150, help_text="Exactly, as they sign in with it."
+            )
+            return
+        programs = list_service_accounts(access).filter(organisation_id=home.pk).order_by("name")
+        self._subjects |= {f"user:{one.pk}": one for one in self._people}
+        self._subjects |= {f"program:{one.pk}": one for one in programs}
         self.fields["subject"].choices = [  # type: ignore[attr-defined]
             (key, str(one) if key.startswith("user") else f"{one} (program)")
             for key, one in self._subjects.items()
         ]
 
-    def values(self) -> dict[str, Any]:
-        values = super().values()
-        return {**values, "subject": self._subjects[values["subject"]]}
+    def clean_subject(self) -> Any:
+        """The person or program; a name that isn't one here is refused."""
+        given = self.cleaned_data["subject"]
+        found = self._subjects.get(given) or self._people.filter(username=given).first()
+        if found is None:
+            raise ValidationError("There is none of this name here.")
+        return found
+
+    def shown(self, name: str, value: Any) -> str:
+        return str(self.cleaned_data[name]) if name == "subject" else super().shown(name, value)
 
     def plain(self, name: str, value: Any) -> Any:
         if name == "subject" and hasattr(value, "pk"):

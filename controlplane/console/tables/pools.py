@@ -9,8 +9,8 @@ from django_tables2 import Column
 
 from controlplane.console.formats import (
     UNKNOWN,
+    about_dollars,
     count,
-    dollars,
     duration,
     elapsed,
     percentage,
@@ -108,7 +108,7 @@ class PoolTable(NounTable):
         summary = self._at_work.summary(record)
         if summary is None or summary.cost_nanousd_per_hour is None:
             return UNKNOWN
-        return dollars(round(summary.cost_nanousd_per_hour, -7))
+        return about_dollars(summary.cost_nanousd_per_hour)
 
     def render_created_at(self, value: datetime) -> str:
         return elapsed((self.now - value).total_seconds())

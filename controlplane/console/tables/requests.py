@@ -22,13 +22,13 @@ from controlplane.console.formats import (
 from controlplane.console.icons import icon
 from controlplane.models import Request
 from inference.contract.kinds import Outcome
+from inference.decisions.outcomes import is_failure
 
 _MARKS: dict[str, tuple[str, str]] = {
     Outcome.OK: ("ok", "ok"),
     Outcome.REFUSED: ("warn", "warn"),
-    Outcome.ERROR: ("crit", "crit"),
+    Outcome.ERROR: ("warn", "warn"),
     Outcome.CANCELLED: ("stop", "idle"),
-    Outcome.LOST_GATEWAY: ("crit", "crit"),
 }
 _SHOWN_OF_ID = 8
 _FIRST_FAILURE = 400
@@ -59,7 +59,10 @@ def outcome_words(request: Request) -> str:
 
 def outcome_mark(request: Request) -> tuple[str, str]:
     """The outcome's icon and tone."""
-    return _MARKS.get(request.outcome, ("info", "idle"))
+    outcome = Outcome(request.outcome)
+    if is_failure(outcome, request.http_status):
+        return "crit", "crit"
+    return _MARKS.get(outcome, ("info", "idle"))
 
 
 def total_ms(request: Request) -> float | None:

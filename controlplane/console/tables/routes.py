@@ -32,11 +32,11 @@ class RouteTable(NounTable):
     caption = "Routes with their targets"
 
     def __init__(self, data: Any, **options: Any) -> None:
-        self._attempts: Mapping[str, Mapping[str, int]] = {}
+        self._attempts: Mapping[str, Mapping[str, int]] | None = None
         super().__init__(data, **options)
 
     def measure(self, attempts: Mapping[str, Mapping[str, int]]) -> None:
-        """Take attempts by route and pool; call it before the table is drawn."""
+        """Take attempts by route and pool; without a call they aren't known."""
         self._attempts = attempts
 
     def render_is_enabled(self, value: bool) -> SafeString:
@@ -51,6 +51,8 @@ class RouteTable(NounTable):
         return format_html_join(", ", '<span class="mono nb">{}</span> {}', parts) or UNKNOWN
 
     def render_measured(self, record: Route) -> str:
+        if self._attempts is None:
+            return UNKNOWN
         shares = measured_of(self._attempts.get(record.pk, {}))
         if not shares:
             return "no requests"

@@ -1,12 +1,19 @@
 """The audit trail: who changed what, and back again."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
+from django.forms import Form, Select
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import NoReverseMatch, reverse
 
-from controlplane.console.activity import object_of, told, verb_of
+from controlplane.console.activity import (
+    actions_told,
+    nouns_told,
+    object_of,
+    told,
+    verb_of,
+)
 from controlplane.console.api_calls import reading
 from controlplane.console.editing import RESTORE
 from controlplane.console.lists import Empty, ListPage, NounTable
@@ -41,6 +48,8 @@ class AuditList(ListPage):
     filters = AuditFilters
     table = AuditTable
     order = "-at"
+    api_place = "organisation_id"
+    api_orders: ClassVar[Mapping[str, str]] = {"at": "id"}
     is_created_here = False
     intro = "Every change with its actor, its reason and its difference; nobody can rewrite it"
     empty = Empty("Nothing was changed yet", "Each change made by page, API or command shows here.")
@@ -48,6 +57,13 @@ class AuditList(ListPage):
     def get(self, request: HttpRequest) -> HttpResponse:
         require_audit(self)
         return super().get(request)
+
+    def fit(self, form: Form) -> None:
+        """Offer the trail's own words; an address with another one keeps it."""
+        for name, words in (("noun", nouns_told()), ("action", actions_told())):
+            asked = str(form.data.get(name, ""))
+            other = [(asked, asked)] if asked and asked not in dict(words) else []
+            form.fields[name].widget = Select(choices=[("", "any"), *words, *other])
 
     def extra(self, table: NounTable) -> dict[str, Any]:
         ids = {row.record.object_id for row in table.paginated_rows}
@@ -80,7 +96,7 @@ class AuditDetail(Page):
             "object_url": _page_of(entry) if row is not None else "",
             "object_words": what,
             "actions": self._actions(entry, row),
-            "api": reading(request, self.scope, AUDIT.api_path(), asked),
+            "api": reading(request, self.scope, AUDIT.api_path(), asked, place=""),
         }
         return self.render(context)
 
@@ -95,8 +111,10 @@ class AuditDetail(Page):
 
     def _ways_back(self, entry: AuditEntry) -> Sequence[Action]:
         """The roll-back to the version before something was removed, if there is one."""
-        revision = get_revision_of_request(entry.request_id) if entry.request_id else None
-        if revision is None:
+        if not entry.request_id:
+            return ()
+        revision = get_revision_of_request(self.scope.access, entry.request_id)
+        if revision is None or revision.organisation_id != entry.organisation_id:
             return ()
         before, _ = get_neighbours(self.scope.access, revision)
         if before is None:

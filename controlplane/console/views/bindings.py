@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 
@@ -36,6 +36,7 @@ class BindingList(ListPage):
     table = BindingTable
     order = "subject"
     hidden_filters = ListPage.hidden_filters | {"user", "service_account"}
+    api_orders: ClassVar[Mapping[str, str]] = {}
     empty = Empty("No role is held here", "A role lets its holder read or change what it reaches.")
 
     def actions(self) -> Sequence[Action]:

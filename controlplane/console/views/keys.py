@@ -17,8 +17,9 @@ from controlplane.console.creating import CreatePage
 from controlplane.console.deleting import DeletePage
 from controlplane.console.details import DetailPage, Fact, State
 from controlplane.console.editing import EditPage
+from controlplane.console.form_pages import NO_REASON
 from controlplane.console.formats import clock, count, dollars
-from controlplane.console.forms.keys import KeyForm, RotateForm
+from controlplane.console.forms.keys import NO_OVERLAP, KeyForm, RotateForm
 from controlplane.console.lists import Empty, ListPage, NounTable
 from controlplane.console.nouns import KEYS, PROJECTS, TEAMS
 from controlplane.console.pages import Action, Crumb
@@ -56,6 +57,9 @@ class KeyList(ListPage):
     table = KeyTable
     hidden_filters = ListPage.hidden_filters | {"name", "is_enabled", "is_revoked"}
     intro = "What callers send to the gateway; each is shown once, when it is made"
+    api_orders: ClassVar[Mapping[str, str]] = {
+        name: name for name in ("name", "project", "expires_at")
+    }
     empty = Empty(
         "No key yet",
         "A key lets a program call the gateway. It belongs to a project, reaches every route or "
@@ -230,6 +234,9 @@ class KeyRotate(EditPage):
         row = self.get_row(pk)
         base = Base.read(request.POST)
         form = RotateForm(request.POST, scope=self.scope, row=row)
+        if form.is_valid() and form.cleaned_data["overlap_s"] == NO_OVERLAP and not self.reason():
+            # whoever uses the old secret is refused from then on, as by a revocation
+            form.add_error("overlap_s", NO_REASON)
         if not form.is_valid():
             return self._asked(row, form, base)
         try:

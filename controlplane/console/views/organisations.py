@@ -35,6 +35,7 @@ class OrganisationList(ListPage):
     filters = OrganisationFilters
     table = OrganisationTable
     hidden_filters = frozenset()
+    api_place = ""
     intro = "The tenants; everything else belongs to exactly one"
     empty = Empty("There is no organisation", "The platform's administrators make them.")
 

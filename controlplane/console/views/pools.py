@@ -4,18 +4,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from django.db.models import QuerySet
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from django.utils import timezone
 
 from controlplane.console.acting import ActPage
+from controlplane.console.api_calls import reading
 from controlplane.console.creating import CreatePage
 from controlplane.console.deleting import DeletePage
 from controlplane.console.details import ACTIVITY, TAB, DetailPage, Fact, State, Tab
 from controlplane.console.editing import EditPage
 from controlplane.console.form_pages import FormPage
-from controlplane.console.formats import UNKNOWN, count, dollars, milliseconds
+from controlplane.console.formats import UNKNOWN, about_dollars, count, milliseconds
 from controlplane.console.forms.pools import PoolForm, credential_words
 from controlplane.console.lists import SORT, Empty, ListPage, NounTable
 from controlplane.console.nouns import MODELS, POOLS
@@ -43,6 +44,9 @@ from controlplane.services.pools import create_pool, delete_pool, update_pool
 from inference.contract.kinds import PoolPower, Provisioner
 
 LIVE, REPLICAS, CONFIG, LOGS = "live", "replicas", "config", "logs"
+LIVE_WINDOW = "15m"
+"""What the live page shows unless its address says otherwise; the API's own default is longer."""
+
 COPIED = "from"
 _MODELS_OFFERED = 200
 _P95 = 0.95
@@ -133,7 +137,7 @@ class PoolDetail(DetailPage):
             *what,
             Fact("Requests", UNKNOWN if rate is None else f"{rate:,.1f}", unit="/s"),
             Fact("First token p95", first, unit=unit),
-            Fact("Cost", UNKNOWN if cost is None else dollars(round(cost, -7)), unit="/h"),
+            Fact("Cost", UNKNOWN if cost is None else about_dollars(cost), unit="/h"),
         )
 
     def extra(self, row: Pool, tab: str) -> Mapping[str, Any]:
@@ -145,6 +149,19 @@ class PoolDetail(DetailPage):
         if tab == LOGS:
             return told | self._logs(row)
         return told
+
+    def api_call(self, row: Pool, tab: str) -> str:
+        asked = QueryDict(mutable=True)
+        if tab == LIVE:
+            asked.update({"pool": row.pk, "window": self.request.GET.get("window") or LIVE_WINDOW})
+            if self.request.GET.get("until"):
+                asked["until"] = self.request.GET["until"]
+            return reading(self.request, self.scope, reverse("api-live-list"), asked)
+        if tab == LOGS:
+            asked["worker"] = str(self._logs(row)["number"])
+            path = reverse("api-pool-logs", args=[row.pk])
+            return reading(self.request, self.scope, path, asked, place="")
+        return super().api_call(row, tab)
 
     def _replicas(self, row: Pool) -> Mapping[str, Any]:
         is_ours = not _is_static(row)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from django.utils import timezone
 
@@ -36,6 +36,7 @@ class PriceList(ListPage):
     table = PriceTable
     order = "model"
     intro = "USD per 1M tokens; one effective price a model"
+    api_orders: ClassVar[Mapping[str, str]] = {"model": "model"}
     empty = Empty(
         "No model has a price",
         "Requests of a model without a price cost an unknown amount, which is not 0. A price "

@@ -58,8 +58,12 @@ class ProjectCreate(CreatePage):
 
     def place(self) -> Mapping[str, str]:
         given = self.request.POST if self.request.method == "POST" else self.request.GET
-        team = given.get("team", "")
-        return {"team_id": team} if team else {}
+        asked, home = given.get("team", ""), self.scope.organisation.pk
+        # a role in one team is enough; the form offers the teams in which its reader may make one
+        teams = (asked,) if asked else sorted(self.scope.access.team_ids(home))
+        may = (one for one in teams if self.may_write(PROJECTS.key, team_id=one))
+        found = next(may, asked)
+        return {"team_id": found} if found else {}
 
     def carry_out(self, actor: Actor, values: dict[str, Any]) -> Project:
         return create_project(actor, organisation=self.scope.organisation, **values)

@@ -46,8 +46,9 @@ class RouteList(ListPage):
         assert isinstance(table, RouteTable)
         shown = [row.record.pk for row in table.paginated_rows]
         access, organisation = self.scope.access, self.scope.organisation
-        since = timezone.now() - HOUR
-        table.measure(list_attempts_by_pool(access, organisation, since=since, route_ids=shown))
+        if access.reads_organisation(organisation.pk):
+            since = timezone.now() - HOUR
+            table.measure(list_attempts_by_pool(access, organisation, since=since, route_ids=shown))
         return {}
 
 
@@ -81,13 +82,15 @@ class RouteDetail(DetailPage):
         since = timezone.now() - HOUR
         found = list_attempts_by_pool(access, organisation, since=since, route_ids=[row.pk])
         attempts = found.get(row.pk, {})
+        # attempts are everybody's: a role in a part isn't told of them, and not told 0 either
+        is_told = access.reads_organisation(organisation.pk)
         targets = list(row.targets.all())
         shares = shares_of([{"pool": one.pool_id, "weight": one.weight} for one in targets])
         measured = measured_of(attempts)
         slots = {one.pool_id: min(place + 1, 7) for place, one in enumerate(targets)}
         return {
             "flow": flows.draw(shares, slots),
-            "attempts": sum(attempts.values()),
+            "attempts": sum(attempts.values()) if is_told else None,
             "targets": [
                 {
                     "pool": one.pool,

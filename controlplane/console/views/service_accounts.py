@@ -57,6 +57,7 @@ class ServiceAccountList(_Crumbs, ListPage):
     filters = ServiceAccountFilters
     table = ServiceAccountTable
     hidden_filters = ListPage.hidden_filters | {"name"}
+    api_orders: ClassVar[Mapping[str, str]] = {"name": "name"}
     empty = Empty(
         "No service account yet",
         "A service account is a program that calls the REST API, with roles and tokens of its own.",

@@ -1,7 +1,7 @@
 """Versions of the configuration: who runs what, how they differ, and the way back."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.urls import reverse
@@ -15,15 +15,17 @@ from controlplane.console.lists import Empty, ListPage, NounTable
 from controlplane.console.nouns import SNAPSHOTS
 from controlplane.console.pages import Action, Crumb, Page
 from controlplane.console.propagation import APPLIED
-from controlplane.console.reviews import Impact, Review, checks_of, how_it_acts
+from controlplane.console.restore_impact import how_a_restore_acts, reach_of_restore
+from controlplane.console.reviews import Impact, Review, checks_of
 from controlplane.console.tables.snapshots import SnapshotTable
 from controlplane.console.versions import blocks_of, blocks_of_draft, ids_in
 from controlplane.console.views.audit import require_audit
 from controlplane.decisions.versions import compare
-from controlplane.errors import Conflict, Invalid
+from controlplane.errors import Conflict, Invalid, VersionMismatch
 from controlplane.models import ConfigRevision
 from controlplane.selectors.filters import SnapshotFilters
 from controlplane.selectors.names import list_names
+from controlplane.selectors.pools import list_pools
 from controlplane.selectors.revisions import (
     get_neighbours,
     get_records_before,
@@ -52,6 +54,8 @@ class SnapshotList(ListPage):
     filters = SnapshotFilters
     table = SnapshotTable
     order = "-version"
+    api_place = "organisation_id"
+    api_orders: ClassVar[Mapping[str, str]] = {"version": "id"}
     is_created_here = False
     template_name = "console/snapshots/list.html"
     intro = "Each edit that gateways read makes a version; they run on one within a second"
@@ -102,7 +106,7 @@ class SnapshotDetail(Page):
             "after": after,
             "blocks": blocks_of(differences, list_names(self.scope.access, ids_in(differences))),
             "actions": self._actions(revision),
-            "api": self._api(revision, other),
+            "api": self._api(revision, other, before),
         }
         return self.render(context)
 
@@ -122,12 +126,25 @@ class SnapshotDetail(Page):
         url = reverse("snapshot-restore", args=[revision.version])
         return (Action("Roll back to this version", url),)
 
-    def _api(self, revision: ConfigRevision, other: ConfigRevision | None) -> str:
+    def _api(
+        self,
+        revision: ConfigRevision,
+        other: ConfigRevision | None,
+        before: ConfigRevision | None,
+    ) -> str:
+        """The same difference; of the first version, which has none before it, its records."""
+        compared = other or before
+        if compared is None:
+            path = reverse("api-snapshot-detail", args=[revision.version])
+            return reading(self.request, self.scope, path)
+        older, newer = sorted((revision, compared), key=lambda one: one.pk)
         query = QueryDict(mutable=True)
-        path = reverse("api-snapshot-diff", args=[revision.version])
-        if other is not None:
-            query["to"] = str(other.version)
+        query["to"] = str(newer.version)
+        path = reverse("api-snapshot-diff", args=[older.version])
         return reading(self.request, self.scope, path, query)
+
+
+NOTHING = "Nothing differs in what is chosen."
 
 
 class SnapshotRestore(FormPage):
@@ -152,13 +169,12 @@ class SnapshotRestore(FormPage):
         nouns = self._chosen(request.POST)
         if request.POST.get(STEP) != SAVE:
             return self._reviewed(nouns, "")
-        newest = get_newest_revision()
-        if newest is None or newest.version != base.version:
-            return self._reviewed(nouns, "The configuration moved meanwhile. Look again.", 412)
         if not self.reason():
             return self._reviewed(nouns, NO_REASON)
         try:
-            restored = self._restore(self.actor(self.reason()), nouns)
+            restored = self._restore(self.actor(self.reason()), nouns, base.version)
+        except VersionMismatch:
+            return self._reviewed(nouns, "The configuration moved meanwhile. Look again.", 412)
         except (Invalid, Conflict) as error:
             return self._reviewed(nouns, error.detail)
         url = f"{SNAPSHOTS.list_url()}?{APPLIED}={restored.revision.version}"
@@ -178,13 +194,16 @@ class SnapshotRestore(FormPage):
             return self.writable
         return [noun for noun in self.writable if noun in asked]
 
-    def _restore(self, actor: Actor, nouns: Sequence[str]) -> Any:
+    def _restore(
+        self, actor: Actor, nouns: Sequence[str], expected_version: int | None = None
+    ) -> Any:
         return restore(
             actor,
             organisation=self.scope.organisation,
             version=self.revision.version,
             nouns=nouns,
             reason=actor.reason,
+            expected_version=expected_version,
         )
 
     def _reviewed(self, nouns: Sequence[str], problem: str, status: int = 200) -> HttpResponse:
@@ -192,13 +211,19 @@ class SnapshotRestore(FormPage):
         ids = {one.object_id for one in draft.changes}
         for one in draft.changes:
             ids |= _pools_of(one.before) | _pools_of(one.after)
-        blocks = blocks_of_draft(draft, list_names(self.scope.access, ids))
+        names = list_names(self.scope.access, ids)
+        blocks = blocks_of_draft(draft, names)
+        pools = list_pools(self.scope.access).in_bulk(
+            [one.object_id for one in draft.changes if one.noun == "pools"]
+        )
         version = self.revision.version
         review = Review(
             title=f"Roll back to version {version}",
-            words=how_it_acts(draft) if blocks else "Nothing differs in what is chosen.",
+            words=how_a_restore_acts(draft, pools) if blocks else NOTHING,
             lines=[line for block in blocks for line in _labelled(block.title, block.lines)],
-            impact=Impact(checks=checks_of_restore(draft)),
+            impact=Impact(
+                reach=reach_of_restore(draft, pools, names), checks=checks_of_restore(draft)
+            ),
             is_risky=True,
             verb=f"Roll back to version {version}",
             before_label="Now",
@@ -213,7 +238,7 @@ class SnapshotRestore(FormPage):
             "chosen": nouns,
             "blocks": blocks,
             "is_moved": status == 412,
-            "api": changing(self.request, "POST", path, document),
+            "api": changing(self.request, "POST", path, document, version=draft.version),
         }
         base = Base(draft.version, {})
         response = self.show_review(review, None, base, context, problem)

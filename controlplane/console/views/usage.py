@@ -17,7 +17,7 @@ from controlplane.console.filtering import address, dress
 from controlplane.console.formats import dollars, minute
 from controlplane.console.forms.usage import MEASURES, RANGES, SHOWN, UsageForm
 from controlplane.console.pages import Crumb, Page
-from controlplane.console.usage_report import Line, report_on
+from controlplane.console.usage_report import Line, known, name_of, report_on
 from controlplane.errors import Invalid
 from controlplane.models import User
 from controlplane.selectors.usage import SUMS, Usage, get_usage
@@ -157,12 +157,16 @@ def _rows(usage: Usage, query: UsageQuery) -> list[list[Cell]]:
             usage.zone.key,
             query.group_by or "",
             row.value or "",
-            row.label,
-            *(row.sums[name] for name in SUMS),
-            dollars(row.sums["cost_nanousd"]).replace("$", "").replace(",", ""),
+            name_of(row.value, row.label, query.group_by),
+            *(known(row.sums, name) for name in SUMS),
+            _plain_dollars(known(row.sums, "cost_nanousd")),
         ]
         for row in usage.rows
     ]
+
+
+def _plain_dollars(nanousd: int | None) -> str | None:
+    return None if nanousd is None else dollars(nanousd).replace("$", "").replace(",", "")
 
 
 def _zone_words(usage: Usage) -> str:

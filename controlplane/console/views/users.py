@@ -50,6 +50,7 @@ class UserList(ListPage):
     table = UserTable
     order = "username"
     template_name = "console/users/list.html"
+    api_orders: ClassVar[Mapping[str, str]] = {"username": "username"}
     empty = Empty(
         "Nobody has a role here", "A person with a role reads or changes what it reaches."
     )

@@ -139,3 +139,10 @@ def test_a_bulk_call_can_be_tried_out_and_repeated(admin: Caller) -> None:
     first = admin.post("/models/bulk/", document, Idempotency_Key="one").json()
     assert admin.post("/models/bulk/", document, Idempotency_Key="one").json() == first
     assert CatalogueModel.objects.count() == 2
+
+
+def test_a_version_is_asked_for_by_operation_and_never_ignored(admin: Caller) -> None:
+    operations = [{"action": "create", "data": {"name": "new"}}]
+    response = admin.post("/models/bulk/", {"operations": operations}, If_Match='"7"')
+    assert (response.status_code, list(response.json()["fields"])) == (400, ["If-Match"])
+    assert not CatalogueModel.objects.filter(name="new").exists()

@@ -21,11 +21,14 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
+from controlplane.models import Role
+from controlplane.services.actors import Actor
+from controlplane.services.users import create_user, grant_role
 from tests.controlplane.conftest import Caller
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = 6
+EXAMPLES = 10
 """Of each operation: enough to find a shape that breaks, little enough to be run every time."""
 
 CHECKS = [
@@ -40,15 +43,21 @@ CHECKS = [
 
 
 @pytest.fixture
-def rows(admin: Caller, route: Any, pool: Any) -> dict[str, str]:
+def rows(admin: Caller, actor: Actor, route: Any, pool: Any) -> dict[str, str]:
     """The id of one row of every noun, for operations on one."""
+    person = create_user(actor, username="mira", password="a long pass 1")
+    grant_role(actor, subject=person, organisation=admin.organisation, role=Role.VIEWER)
     price = {"model": "gpt-x", "input_nanousd_per_mtok": "1", "output_nanousd_per_mtok": "2"}
     first = {
         noun: admin.get(f"/{noun}/").json()["results"][0]["id"]
-        for noun in ("organisations", "teams", "projects", "models", "bindings")
+        for noun in (
+            *("organisations", "teams", "projects", "models"),
+            *("bindings", "service-accounts", "tokens"),
+        )
     }
     return {
         **first,
+        "users": str(person.pk),
         "pools": pool["id"],
         "routes": route["id"],
         "prices": admin.made("/prices/", price)["id"],

@@ -128,3 +128,15 @@ def test_a_draft_does_not_hide_what_comes_after(admin: Caller) -> None:
     admin.made("/pools/", POOL)
     admin.made("/routes/", ROUTE)
     assert newest_revision().version == admin.get("/snapshots/").json()["results"][0]["version"]
+
+
+@pytest.mark.parametrize("slip", ["dryrun=true", "dry-run=true", "organisation=mine"])
+@pytest.mark.parametrize("path", ["/keys/", "/keys/bulk/", "/snapshots/1/restore/"])
+def test_a_slip_in_the_parameter_does_nothing(
+    admin: Caller, route: dict[str, Any], path: str, slip: str
+) -> None:
+    before = _left()
+    response = admin.post(f"{path}?{slip}", {"name": "mine", "nouns": ["routes"]})
+    assert response.status_code == 400
+    assert response.json()["fields"] == {slip.partition("=")[0]: ["There is no such parameter."]}
+    assert _left() == before

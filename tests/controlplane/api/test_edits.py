@@ -29,7 +29,8 @@ def test_one_field_changes_and_the_others_stay(
     assert response.status_code == 200, response.content
     after = response.json()
     assert after[field] == value
-    changing = {field, "version", "updated_at"}
+    # how a pool is follows from what it should be
+    changing = {field, "version", "updated_at", "condition"}
     assert {name: after[name] for name in after if name not in changing} == {
         name: pool[name] for name in pool if name not in changing
     }

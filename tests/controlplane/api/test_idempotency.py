@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from controlplane.models import AuditEntry, KeptAnswer, Key, Pool
+from controlplane.models import AuditEntry, KeptAnswer, Key, Pool, Role, RoleBinding
+from controlplane.services.actors import Actor
 from controlplane.services.idempotency import forget_old_answers
+from controlplane.services.users import create_user, grant_role
 from tests.controlplane.conftest import POOL, Caller
 
 
@@ -84,3 +86,35 @@ def test_an_answer_is_kept_for_a_day(admin: Caller) -> None:
     admin.post("/keys/", {"name": "mine"}, Idempotency_Key="new")
     assert forget_old_answers(timezone.now()) == 1
     assert [kept.key for kept in KeptAnswer.objects.all()] == ["new"]
+
+
+def test_an_answer_is_not_repeated_to_who_lost_the_role_it_took(admin: Caller) -> None:
+    first = admin.post("/keys/", {"name": "mine"}, Idempotency_Key="one")
+    RoleBinding.objects.filter(organisation=admin.organisation).update(role=Role.VIEWER)
+    refused = admin.post("/keys/", {"name": "mine"}, Idempotency_Key="one")
+    assert refused.status_code == 403
+    assert first.json()["key"] not in refused.content.decode()
+    RoleBinding.objects.filter(organisation=admin.organisation).update(role=Role.OPERATOR)
+    assert admin.post("/keys/", {"name": "mine"}, Idempotency_Key="one").json() == first.json()
+
+
+def test_a_password_is_not_repeated_to_who_is_no_longer_in_charge(
+    admin: Caller, make_caller: Any, actor: Actor
+) -> None:
+    user = create_user(actor, username="mira", password="a long pass 1")
+    grant_role(actor, subject=user, organisation=admin.organisation, role=Role.VIEWER)
+    path = f"/users/{user.pk}/reset-password/"
+    assert admin.post(path, Idempotency_Key="one").status_code == 200
+    assert admin.post(path, Idempotency_Key="one").status_code == 200
+    RoleBinding.objects.filter(service_account__isnull=False).update(role=Role.OPERATOR)
+    refused = admin.post(path, Idempotency_Key="one")
+    assert (refused.status_code, "password" in refused.json()) == (403, False)
+
+
+def test_many_at_once_are_repeated_only_to_who_may_do_all(admin: Caller) -> None:
+    operations = [{"action": "create", "data": {"name": one}} for one in ("a", "b")]
+    document = {"operations": operations}
+    first = admin.post("/keys/bulk/", document, Idempotency_Key="one").json()
+    assert admin.post("/keys/bulk/", document, Idempotency_Key="one").json() == first
+    RoleBinding.objects.update(role=Role.FINANCE)
+    assert admin.post("/keys/bulk/", document, Idempotency_Key="one").status_code == 403

@@ -7,7 +7,7 @@ import pytest
 from django.conf import settings
 from django.utils import timezone
 
-from controlplane.models import KeyDigest
+from controlplane.models import KeyDigest, UsageDay
 from inference.contract.sealing import token_digest
 from inference.contract.snapshot import KeyRecord
 from tests.controlplane.conftest import POOL, ROUTE, Caller
@@ -182,3 +182,42 @@ def test_a_key_moves_with_its_project_to_another_team(admin: Caller) -> None:
     assert admin.patch(f"/keys/{key['id']}/", {"project": "Default"}).json()["fields"] == {
         "project": ["This can't be changed."]
     }
+
+
+def test_a_list_tells_how_much_each_key_is_used(admin: Caller, key: dict[str, Any]) -> None:
+    today = datetime.now(UTC).date()
+    for days, errors in ((0, 0), (3, 2), (40, 7)):
+        UsageDay.objects.create(
+            organisation_id=admin.organisation.pk,
+            day=today - timedelta(days=days),
+            dimension="key",
+            value=key["public_id"],
+            requests=10,
+            errors=errors,
+        )
+    admin.made("/keys/", {"name": "idle"})
+    idle, used = admin.get("/keys/").json()["results"]
+    names = ("last_used_on", "requests_30d", "errors_30d")
+    assert [used[name] for name in names] == [today.isoformat(), 20, 2]
+    assert [idle[name] for name in names] == [None, 0, 0]
+    # what was read can be sent back
+    read = admin.get(f"/keys/{key['id']}/").json()
+    assert admin.patch(f"/keys/{key['id']}/", {**read, "name": "new"}).status_code == 200
+
+
+def test_keys_are_listed_by_when_they_end_and_never_is_last(admin: Caller) -> None:
+    ends = {"c": "2030-01-02T00:00:00Z", "a": None, "b": "2030-01-01T00:00:00Z", "d": None}
+    for name, end in ends.items():
+        admin.made("/keys/", {"name": name, "expires_at": end})
+
+    def walked(ordering: str, page_size: int = 50) -> str:
+        found, path = "", f"/keys/?ordering={ordering}&page_size={page_size}"
+        while path:
+            page = admin.get(path).json()
+            found += "".join(row["name"] for row in page["results"])
+            path = (page["next"] or "").partition("/api/v1")[2]
+        return found
+
+    assert walked("expires_at", page_size=1) == "bcad"
+    assert walked("-expires_at") == "adcb"
+    assert walked("project") == "cabd"

@@ -12,7 +12,8 @@ from tests.controlplane.conftest import POOL, ROUTE, Caller
 
 pytestmark = pytest.mark.slow
 
-# token, roles, then the list itself and one query for each kind of part
+# token, roles, then the list itself and one query for each kind of part; of keys one for their
+# use, of versions one for what they changed
 QUERIES = {
     "organisations": 3,
     "teams": 3,
@@ -21,8 +22,8 @@ QUERIES = {
     "prices": 3,
     "pools": 3,
     "routes": 4,
-    "keys": 5,
-    "snapshots": 3,
+    "keys": 6,
+    "snapshots": 4,
     "audit": 3,
 }
 

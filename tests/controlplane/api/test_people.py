@@ -189,3 +189,65 @@ def test_passwords_and_tokens_are_in_one_answer_and_nowhere_else(
     ]
     for secret in secrets:
         assert [text for text in texts if secret in text] == []
+
+
+def test_a_binding_is_removed_at_the_version_that_was_read(admin: Caller, actor: Actor) -> None:
+    user = create_user(actor, username="mira", password="a long pass 1")
+    binding = grant_role(actor, subject=user, organisation=admin.organisation, role=Role.VIEWER)
+    assert admin.delete(f"/bindings/{binding.pk}/", If_Match='"7"').status_code == 412
+    assert admin.delete(f"/bindings/{binding.pk}/", If_Match='"1"').status_code == 204
+
+
+def test_people_of_one_organisation_are_listed_to_who_reads_all_of_it(
+    admin: Caller, make_caller: Callable[..., Caller], actor: Actor
+) -> None:
+    there = make_caller("viewer").organisation
+    here = admin.organisation
+    user = create_user(actor, username="mira", password="a long pass 1")
+    for organisation in (here, there):
+        grant_role(actor, subject=user, organisation=organisation, role=Role.VIEWER)
+    listed = admin.get(f"/users/?organisation={here.pk}").json()["results"]
+    assert [row["username"] for row in listed] == ["mira"]
+    # of another's it doesn't tell whether somebody known has a role there
+    response = admin.get(f"/users/?organisation={there.pk}")
+    assert (response.status_code, list(response.json()["fields"])) == (400, ["organisation"])
+
+
+def test_why_somebody_may_do_something_is_told_as_far_as_the_asker_reads(
+    admin: Caller, make_caller: Callable[..., Caller], narrow: Caller, actor: Actor
+) -> None:
+    there = make_caller("viewer").organisation
+    user = create_user(actor, username="mira", password="a long pass 1")
+    held = grant_role(actor, subject=user, organisation=admin.organisation, role=Role.FINANCE)
+    grant_role(actor, subject=user, organisation=there, role=Role.ADMIN)
+    told = admin.get(f"/users/{user.pk}/permissions/").json()
+    assert (told["username"], [one["id"] for one in told["bindings"]]) == ("mira", [held.pk])
+    assert told["permissions"] == [
+        {
+            "noun": "prices",
+            "organisation_id": admin.organisation.pk,
+            "team_id": None,
+            "project_id": None,
+            "role": "finance",
+            "binding_id": held.pk,
+        }
+    ]
+    for stranger in (narrow, make_caller("admin")):
+        assert stranger.get(f"/users/{user.pk}/permissions/").status_code == 404
+
+
+def test_people_and_prices_are_listed_in_the_order_of_their_pages(
+    admin: Caller, actor: Actor
+) -> None:
+    for name in ("zoe", "amy"):
+        user = create_user(actor, username=name, password="a long pass 1")
+        grant_role(actor, subject=user, organisation=admin.organisation, role=Role.VIEWER)
+        admin.made("/models/", {"name": name})
+        price = {"input_nanousd_per_mtok": "1", "output_nanousd_per_mtok": "2"}
+        admin.made("/prices/", {"model": name, **price})
+    for noun, field in (("users", "username"), ("prices", "model")):
+        path = f"/{noun}/?ordering={field}"
+        first = admin.get(f"{path}&page_size=1").json()
+        second = admin.get(first["next"].partition("/api/v1")[2]).json()
+        assert [one["results"][0][field] for one in (first, second)] == ["amy", "zoe"]
+    assert admin.get("/service-accounts/?ordering=-name").status_code == 200

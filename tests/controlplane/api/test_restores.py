@@ -1,12 +1,13 @@
 """Versions can be read, compared and gone back to; a roll-back is an edit like any other."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.conf import settings
 
 from controlplane.compiler import target_values, values_of_record
-from controlplane.models import AuditEntry, CatalogueModel, Pool, Route, RouteTarget
+from controlplane.models import AuditEntry, CatalogueModel, ConfigRevision, Pool, Route, RouteTarget
 from controlplane.selectors.snapshots import get_records, get_revision_of
 from inference.contract.sealing import decrypt
 from tests.controlplane.conftest import POOL, ROUTE, Caller
@@ -253,3 +254,31 @@ def test_staged_and_restored_are_the_same_to_a_gateway(
         staged_snapshot(newest_revision()).routes
         == staged_snapshot(get_revision_of(version)).routes
     )
+
+
+def test_a_roll_back_of_what_moved_since_it_was_decided_is_refused(
+    admin: Caller, make_caller: Callable[..., Caller], route: Any, version: int
+) -> None:
+    admin.patch(f"/routes/{route['id']}/", {"max_attempts": 7})
+    decided = newest_revision().version
+    admin.patch(f"/routes/{route['id']}/", {"max_attempts": 8})
+    newest = newest_revision().version
+    refused = _restore(admin, version, "routes", If_Match=f'"{decided}"')
+    assert (refused.status_code, refused.json()["current_version"]) == (412, newest)
+    assert admin.get(f"/routes/{route['id']}/").json()["max_attempts"] == 8
+    make_caller("admin").made("/models/", {"name": "anothers"})
+    assert newest_revision().version > newest
+    assert _restore(admin, version, "routes", If_Match=f'"{newest}"').status_code == 200
+    assert admin.get(f"/routes/{route['id']}/").json()["max_attempts"] == 2
+
+
+def test_the_list_of_versions_tells_what_each_changed(admin: Caller, route: Any) -> None:
+    admin.patch(f"/routes/{route['id']}/", {"max_attempts": 5})
+    listed = admin.get("/snapshots/").json()["results"]
+    assert listed[0]["changed_nouns"] == listed[1]["changed_nouns"] == ["routes"]
+    assert listed[2]["changed_nouns"] == ["models", "pools"]
+    one = admin.get(f"/snapshots/{listed[0]['version']}/").json()
+    assert one["changed_nouns"] == ["routes"]
+    # of the oldest that is kept nobody can tell
+    ConfigRevision.objects.filter(version__lt=listed[0]["version"]).delete()
+    assert admin.get("/snapshots/").json()["results"][0]["changed_nouns"] is None

@@ -137,3 +137,23 @@ def test_a_parameter_nobody_knows_is_refused_and_lists_nothing(used: Caller, pat
 @pytest.mark.parametrize("path", ["/usage/", "/requests/"])
 def test_the_organisation_may_be_named(used: Caller, path: str) -> None:
     assert used.get(f"{path}?organisation={used.organisation.pk}").status_code == 200
+
+
+@pytest.mark.parametrize("asked", ["rt_2", "batch"])
+def test_usage_of_one_route_is_had_by_id_or_name_and_with_groups(used: Caller, asked: str) -> None:
+    document = used.get(f"/usage/?{DAY}&route={asked}&group_by=pool").json()
+    assert told(document, "at", "value", "requests") == [("2026-11-24T12:00:00Z", "pool_1", 1)]
+    assert (document["total"]["requests"], document["is_reconciled"]) == (1, True)
+
+
+def test_filters_hold_together_and_by_whole_days_too(used: Caller) -> None:
+    query = f"{DAY}&bucket=day&group_by=team"
+    assert told(used.get(f"/usage/?{query}&route=rt_1").json(), "value", "requests") == [
+        ("", 3)  # its project is gone, and nobody keeps which team that was in
+    ]
+    assert used.get(f"/usage/?{query}&route=rt_1&pool=none").json()["results"] == []
+
+
+def test_usage_by_key_is_counted_whole(used: Caller) -> None:
+    response = used.get(f"/usage/?{DAY}&bucket=day&group_by=key&route=rt_1")
+    assert (response.status_code, list(response.json()["fields"])) == (400, ["group_by"])

@@ -7,9 +7,11 @@ import pytest
 from django.conf import settings
 from redis import Redis
 
+from controlplane.api.views import pools
+from controlplane.bridge.vitals import read_fleet
 from inference.contract import wire
 from inference.contract.kinds import ProcessRole, WorkerState
-from tests.controlplane.conftest import Caller
+from tests.controlplane.conftest import POOL, Caller
 from tests.controlplane.fleet import put_directory, put_vitals, vitals, worker
 
 
@@ -52,6 +54,8 @@ def test_workers_are_unknown_while_the_store_does_not_answer(
     monkeypatch.setattr(settings, "HEADWORKS", gone)
     response = admin.get(f"/pools/{pool['id']}/")
     assert (response.status_code, response.json()["workers"]) == (200, None)
+    assert response.json()["condition"] is None
+    assert admin.get("/pools/").json()["results"][0]["condition"] is None
 
 
 def test_workers_are_unknown_while_the_directory_is_not_ours(
@@ -61,9 +65,39 @@ def test_workers_are_unknown_while_the_directory_is_not_ours(
     assert admin.get(f"/pools/{pool['id']}/").json()["workers"] is None
 
 
-def test_a_list_asks_no_store_for_workers(admin: Caller, pool: Any) -> None:
-    (listed,) = admin.get("/pools/").json()["results"]
-    assert "workers" not in listed
+def test_a_list_tells_how_each_pool_is_by_one_read_of_the_fleet(
+    admin: Caller, pool: Any, state_store: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin.made("/pools/", {**POOL, "name": "other"})
+    down = worker(f"{pool['id']}-0", WorkerState.BACKING_OFF, detail="connection refused")
+    put_directory(state_store, down)
+    reads: list[None] = []
+    monkeypatch.setattr(pools, "read_fleet", lambda: reads.append(None) or read_fleet())
+    other, mine = admin.get("/pools/").json()["results"]
+    assert len(reads) == 1
+    assert mine["condition"] == {
+        "state": "down",
+        "reason": "mine/0 backing off: connection refused",
+        "ready": 0,
+        "wanted": 1,
+    }
+    assert other["condition"]["state"] == "ready"
+    assert "workers" not in mine
+    assert admin.get(f"/pools/{pool['id']}/").json()["condition"] == mine["condition"]
+
+
+def test_a_role_in_a_team_learns_states_and_not_what_workers_say_or_do(
+    admin: Caller, narrow: Caller, pool: Any, state_store: Redis
+) -> None:
+    one = f"{pool['id']}-0"
+    put_directory(state_store, worker(one, WorkerState.FAILED, detail="exit code 1"))
+    put_vitals(state_store, vitals("g/0", inflight={one: 2}))
+    told = narrow.get(f"/pools/{pool['id']}/").json()
+    (only,) = told["workers"]
+    assert (only["state"], only["detail"], only["inflight"]) == ("failed", None, None)
+    assert (told["condition"]["state"], told["condition"]["reason"]) == ("down", "mine/0 failed")
+    (whole,) = admin.get(f"/pools/{pool['id']}/").json()["workers"]
+    assert (whole["detail"], whole["inflight"]) == ("exit code 1", 2)
 
 
 def test_what_was_read_can_be_sent_back_though_the_workers_went_on(

@@ -111,3 +111,18 @@ def test_a_record_reads_as_indented_lines() -> None:
         "  - a",
         "  - b",
     ]
+
+
+@pytest.mark.parametrize(
+    ("nanousd", "words"),
+    [
+        (0, "$0.00"),
+        (1_904_500, "$0.0019"),
+        (64_200, "$0.000064"),
+        (0.4, "$0.00"),
+        (12_345_678_901, "$12.35"),
+        (9_999_999, "$0.01"),
+    ],
+)
+def test_about_so_many_dollars_keeps_two_digits_that_matter(nanousd: float, words: str) -> None:
+    assert formats.about_dollars(nanousd) == words

@@ -184,6 +184,18 @@ def test_a_rotation_shows_the_new_text_once_and_until_when_the_old_one_works(
     assert TEXT.search(again) is None
 
 
+def test_ending_the_old_secret_now_takes_a_reason(operator: Reader, actor: Actor) -> None:
+    key = make_key(operator, actor)
+    path = f"/keys/{key.pk}/rotate/"
+    fields = {**hidden_in(operator.page(path)), "overlap_s": "0", "step": "save"}
+    assert "(optional, unless the old secret ends now)" in operator.page(path)
+    unsaid = post(operator, path, fields).content.decode()
+    assert "Give a reason." in unsaid
+    assert TEXT.search(unsaid) is None
+    assert KeyDigest.objects.get().accepted_until is None
+    assert TEXT.search(post(operator, path, {**fields, "reason": "leaked"}).content.decode())
+
+
 def test_a_rotation_without_a_free_place_for_a_secret_says_so(
     operator: Reader, actor: Actor
 ) -> None:

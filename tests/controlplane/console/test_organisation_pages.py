@@ -89,10 +89,34 @@ def test_a_role_in_a_team_reaches_its_projects_and_no_further(
     admin.client.force_login(user)
     assert admin.get(f"/projects/{mine.pk}/edit/").status_code == 200
     assert admin.get(f"/projects/new/?team={team.pk}").status_code == 200
-    assert admin.get("/projects/new/").status_code == 403
     assert admin.get("/teams/new/").status_code == 403
     assert admin.get(f"/projects/{other.pk}/").status_code == 404
     assert "Default team" not in words_of(admin.page(f"/organisations/{admin.organisation.pk}/"))
+
+
+def test_an_operator_of_a_team_makes_projects_in_it_and_in_no_other(
+    admin: Reader, team: Team, actor: Actor
+) -> None:
+    home = admin.organisation
+    default = home.teams.get(name="Default")
+    user = create_user(actor, username="tim", password=PASSWORD)
+    grant_role(actor, subject=user, organisation=home, role=Role.OPERATOR, team=team)
+    admin.client.force_login(user)
+    flow = Flow(admin.client, "/projects/new/")
+    assert default.pk not in flow.page
+    refused = flow.send("save", name="theirs", team=default.pk)
+    assert refused.status_code == 403
+    flow = Flow(admin.client, "/projects/new/")
+    flow.send("save", name="mine", team="")
+    assert "This field is required." in flow.words
+    flow.send("save", name="mine", team=team.pk)
+    assert Project.objects.get(name="mine").team == team
+    assert not Project.objects.filter(name="theirs").exists()
+    within = create_user(actor, username="pia", password=PASSWORD)
+    mine = Project.objects.get(name="mine")
+    grant_role(actor, subject=within, organisation=home, role=Role.OPERATOR, project=mine)
+    admin.client.force_login(within)
+    assert admin.get("/projects/new/").status_code == 403
 
 
 def test_only_the_platforms_administrators_make_organisations(admin: Reader, actor: Actor) -> None:

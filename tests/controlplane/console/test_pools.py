@@ -121,6 +121,24 @@ def test_a_role_in_one_team_sees_pools_and_neither_figures_nor_logs(
     assert reader.get(f"/pools/{pool.pk}/log/?worker=0").status_code == 403
 
 
+def test_a_role_in_one_team_learns_states_of_replicas_and_not_what_they_say_or_do(
+    make_reader: Callable[..., Reader], actor: Actor, state_store: Redis
+) -> None:
+    reader = make_reader("tim")
+    pool = process_pool(reader, actor, replicas=1)
+    worker_id = f"{pool.pk}-0"
+    put_directory(state_store, worker(worker_id, WorkerState.BACKING_OFF, detail="exit code 1"))
+    put_vitals(state_store, vitals("g/0", inflight={worker_id: 77}))
+    address = f"/pools/{pool.pk}/?tab=replicas"
+    (whole,) = rows_of(reader.page(address))
+    assert "Backing off exit code 1 77 " in whole
+    RoleBinding.objects.filter(user__username="tim").update(team=Team.objects.get())
+    (row,) = rows_of(reader.page(address))
+    assert "Backing off - - " in row
+    for path in (address, "/pools/"):
+        assert "exit code" not in reader.page(path)
+
+
 def test_without_the_state_store_nothing_is_said_to_be_down(
     operator: Reader, actor: Actor, state_store: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -14,7 +15,8 @@ from controlplane.services.actors import Actor
 from controlplane.services.pools import create_pool
 from controlplane.services.projects import create_project
 from controlplane.services.routes import TargetChoice, create_route, update_route
-from tests.controlplane.console.conftest import Reader
+from controlplane.services.users import create_user, grant_role
+from tests.controlplane.console.conftest import PASSWORD, Reader
 from tests.controlplane.console.flows import Flow, words_of
 
 
@@ -186,3 +188,25 @@ def test_another_organisations_pool_is_no_target(
     flow.send("review", **{"targets__0__pool": foreign.pk})
     assert "There is no pool of this name or id." in flow.words
     assert "theirs" not in flow.words
+
+
+def test_a_role_in_a_project_is_told_no_attempts_for_they_are_everybodys(
+    operator: Reader, route: Route, pools: list[Pool], actor: Actor
+) -> None:
+    organisation = operator.organisation
+    project = organisation.projects.get(is_default=True)
+    book(operator, route, pools[0], project.pk, 4_321)
+    assert "4,321" in operator.page(f"/routes/{route.pk}/")
+    assert "100.0 / 0.0 %" in operator.page("/routes/")
+    user = create_user(actor, username="paul", password=PASSWORD)
+    grant_role(actor, subject=user, organisation=organisation, role=Role.VIEWER, project=project)
+    client = Client()
+    client.force_login(user)
+    narrow = Reader(client, organisation)
+    page = narrow.page(f"/routes/{route.pk}/")
+    assert "4,321" not in page
+    assert "attempts are shown to roles of the whole organisation" in page
+    assert "attempts are shown" not in operator.page(f"/routes/{route.pk}/")
+    listed = narrow.page("/routes/")
+    assert "100.0 / 0.0 %" not in listed
+    assert "no requests" not in listed

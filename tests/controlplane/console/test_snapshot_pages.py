@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,11 +12,25 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from redis import Redis
 
+from controlplane.console import propagation
 from controlplane.console.propagation import WAIT_S, find_applied
-from controlplane.models import AuditEntry, CatalogueModel, ConfigRevision, Installation, Role
+from controlplane.models import (
+    AuditEntry,
+    CatalogueModel,
+    ConfigRevision,
+    Installation,
+    Role,
+    RoleBinding,
+    Team,
+    User,
+)
+from controlplane.selectors.access import get_access_of_user
+from controlplane.selectors.revisions import get_revision_of_request
 from controlplane.services.actors import Actor
 from controlplane.services.models import create_model, delete_model, update_model
+from controlplane.services.pools import create_pool, update_pool
 from controlplane.services.prices import create_price, update_price
+from controlplane.services.routes import TargetChoice, create_route
 from controlplane.services.teams import create_team
 from controlplane.services.users import create_user, grant_role
 from inference.contract import codec, wire
@@ -146,6 +161,29 @@ def test_a_roll_back_is_reviewed_and_is_a_new_version(
     assert (entry.action, entry.reason, entry.via) == ("restore", "it was wrong", "console")
 
 
+def test_a_roll_back_says_what_workers_and_callers_will_notice(
+    operator: Reader, actor: Actor
+) -> None:
+    home = operator.organisation
+    pool = create_pool(
+        actor,
+        organisation=home,
+        name="smol",
+        model="smol",
+        provisioner="process",
+        model_source="smol",
+        engine_arguments={"max_num_seqs": 64},
+    )
+    version = newest()
+    update_pool(actor, pool_id=pool.pk, changes={"engine_arguments": {"max_num_seqs": 32}})
+    create_route(actor, organisation=home, name="late", targets=[TargetChoice(pool, 1)])
+    flow = Flow(operator.client, f"/snapshots/{version}/restore/")
+    assert "workers of pools restart, see Reach" in flow.words
+    assert "Pool smol Rolling restart of 1 worker, usually about 45 s." in flow.words
+    assert "so nothing is served meanwhile" in flow.words
+    assert "Route late It goes; its callers are refused." in flow.words
+
+
 def test_a_roll_back_of_what_moved_meanwhile_is_shown_again(
     operator: Reader, history: tuple[CatalogueModel, int], actor: Actor
 ) -> None:
@@ -215,6 +253,20 @@ def test_a_removal_leads_to_the_roll_back_to_before_it(
     assert CatalogueModel.objects.get().pk == model.pk
 
 
+def test_the_trail_is_filtered_by_its_own_words(
+    operator: Reader, history: tuple[CatalogueModel, int]
+) -> None:
+    page = operator.page("/audit/?noun=models")
+    for noun, action in AuditEntry.objects.values_list("noun", "action").distinct():
+        assert f'<option value="{noun}"' in page
+        assert f'<option value="{action}"' in page
+    assert '<option value="models" selected>model</option>' in page
+    assert "Noun: model" in words_of(page)
+    assert '<option value="widgets" selected>widgets</option>' in operator.page(
+        "/audit/?noun=widgets"
+    )
+
+
 def test_more_audit_entries_take_no_more_queries(
     operator: Reader, history: tuple[CatalogueModel, int], actor: Actor
 ) -> None:
@@ -266,3 +318,28 @@ def test_an_operator_may_not_change_prices(operator: Reader, actor: Actor) -> No
     update_price(actor, price_id=price.pk, changes={"input_nanousd_per_mtok": 3})
     assert "Edit" not in words_of(operator.page(f"/prices/{price.pk}/")).split()
     assert operator.get(f"/prices/{price.pk}/edit/").status_code == 403
+
+
+def test_a_role_in_a_team_learns_how_many_gateways_apply_and_not_their_names(
+    make_reader: Callable[..., Reader], state_store: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = make_reader("tim")
+    version = newest()
+    team = Team.objects.create(organisation=reader.organisation, name="t")
+    RoleBinding.objects.filter(user__username="tim").update(team=team)
+    gateway_says(state_store, version)
+    gateway_says(state_store, version - 1, "gw-2")
+    monkeypatch.setattr(propagation, "WAIT_S", 0.0)
+    page = reader.page(f"/propagation/{version}/")
+    assert words_of(page) == f"Applied on 1 of 2 gateways at v{version}."
+
+
+def test_a_request_id_of_others_leads_to_none_of_their_versions(
+    make_reader: Callable[..., Reader], operator: Reader, actor: Actor
+) -> None:
+    make_reader("sam")
+    chosen = replace(actor, request_id="chosen-by-sam")
+    create_model(chosen, organisation=operator.organisation, name="qwen3-32b")
+    for name, found in (("sam", False), ("ines", True)):
+        access = get_access_of_user(User.objects.get(username=name))
+        assert (get_revision_of_request(access, "chosen-by-sam") is not None) is found

@@ -99,6 +99,32 @@ def test_what_nobody_knows_is_counted_and_named_and_never_zero(reader: Reader) -
     assert "Not in the sums: 1 request without a price, 1 attempt with unknown tokens." in page
 
 
+def test_unknown_figures_are_empty_cells_of_the_file_and_never_zero(reader: Reader) -> None:
+    unpriced = make_charge(
+        usage=Usage(), price=None, cost_nanousd=None, cost_max_nanousd=None, first_token_ms=None
+    )
+    reader.record(of_route("blind", 1, charges=(unpriced,)))
+    (row,) = file_of(reader, f"/usage/export.csv?{NOVEMBER}")
+    unknown = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_nanousd", "cost_usd")
+    assert [row[name] for name in unknown] == [""] * 5
+    assert (row["requests"], row["unknown_usage"], row["unknown_cost"]) == ("1", "1", "1")
+    reader.record(of_route("blind", 2))
+    (row,) = file_of(reader, f"/usage/export.csv?{NOVEMBER}")
+    assert [row[name] for name in unknown] == ["1846", "182", "1024", "487200", "0.0004872"]
+
+
+def test_what_had_no_route_is_called_so_by_page_chart_and_file(reader: Reader) -> None:
+    nowhere = make_end(1, origin=make_origin(route_id="", route_name=""), charges=())
+    reader.record(nowhere, of_route("chat", 2))
+    page = reader.page(f"/usage/?{NOVEMBER}")
+    assert [line.partition(" 1 ")[0] for line in lines_of(page)[:2]] == ["chat", "no route"]
+    assert [one["name"] for one in figure_of(page)["data"]] == ["chat", "no route"]
+    rows = file_of(reader, f"/usage/export.csv?{NOVEMBER}")
+    assert sorted(row["name"] for row in rows) == ["chat", "no route"]
+    pools = lines_of(reader.page(f"/usage/?{NOVEMBER}&group_by=pool"))
+    assert any(line.startswith("no pool 1 ") for line in pools)
+
+
 def test_beyond_the_largest_groups_the_rest_is_other_and_still_adds_up(reader: Reader) -> None:
     ends = [
         of_route(f"r{place}", place * 100 + number, at_ms=NOON_MS)

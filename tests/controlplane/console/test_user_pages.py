@@ -168,6 +168,31 @@ def test_a_role_is_granted_in_a_team_by_review_and_revoked_again(
     assert not RoleBinding.objects.filter(pk=binding.pk).exists()
 
 
+def test_an_administrator_of_a_team_names_whom_to_give_a_role_and_is_told_of_nobody(
+    admin: Reader, make_reader: Callable[..., Reader], actor: Actor
+) -> None:
+    home = admin.organisation
+    team = create_team(actor, organisation=home, name="search")
+    tess = member(actor, admin, "tess")
+    member(actor, make_reader("boss", Role.ADMIN), "theirs")
+    user = create_user(actor, username="tom", password=PASSWORD)
+    grant_role(actor, subject=user, organisation=home, role=Role.ADMIN, team=team)
+    admin.client.force_login(user)
+    path = "/users/bindings/new/"
+    page = admin.page(path)
+    assert re.search(r'<input type="text" name="subject"', page)
+    assert "tess" not in page
+    told = {"step": "review", "role": "operator", "place": f"team:{team.pk}"}
+    for name in ("nobody", "theirs", f"user:{tess.pk}", "tes"):
+        refused = submit(admin, path, subject=name, **told).content.decode()
+        assert "There is none of this name here." in refused
+    reviewed = submit(admin, path, subject="tess", **told)
+    assert re.search(r"User name .{0,12}tess", words_of(reviewed.content.decode()))
+    assert "stays valid" not in reviewed.content.decode()
+    assert confirm(admin, path, reviewed).status_code == 302
+    assert RoleBinding.objects.get(user=tess, team=team).role == "operator"
+
+
 def test_an_organisation_keeps_its_last_administrator(admin: Reader) -> None:
     binding = RoleBinding.objects.get(organisation=admin.organisation)
     path = f"/users/bindings/{binding.pk}/delete/"

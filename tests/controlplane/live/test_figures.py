@@ -353,3 +353,14 @@ def test_the_month_is_that_of_the_organisations_zone(
             UsageDay.objects.create(day=minute.date(), dimension=dimension, value="", **shared)
     is_past = until < datetime(2026, 11, 24, tzinfo=UTC)
     assert get_month_to_date(ALL, organisation, until, is_past=is_past) == spent
+
+
+def test_a_month_of_which_nothing_has_a_price_is_unknown(
+    organisation: Organisation, org: str
+) -> None:
+    day = {"organisation_id": org, "day": datetime(2026, 11, 24, tzinfo=UTC).date()}
+    UsageDay.objects.create(dimension="project", value="a", unknown_cost=3, **day)
+    until = datetime(2026, 11, 24, 12, tzinfo=UTC)
+    assert get_month_to_date(ALL, organisation, until) is None
+    UsageDay.objects.create(dimension="project", value="b", cost_nanousd=7, **day)
+    assert get_month_to_date(ALL, organisation, until) == 7

@@ -70,17 +70,24 @@ def test_a_stream_of_one_token_or_one_that_broke_has_no_time_per_output_token() 
     assert record.unknown_usage == 1
 
 
-def test_errors_count_by_code_and_refusals_and_cancelled_requests_are_none() -> None:
+def test_failures_count_by_code_and_callers_mistakes_and_cancellations_are_none() -> None:
     (record,) = counted(
         at(0, outcome=Outcome.ERROR, error_code="upstream_closed"),
         at(0, outcome=Outcome.ERROR, error_code="upstream_closed"),
         at(0, outcome=Outcome.ERROR, error_code="deadline_exceeded"),
         at(0, outcome=Outcome.LOST_GATEWAY),
-        at(0, outcome=Outcome.REFUSED, error_code="model_not_found"),
+        at(0, outcome=Outcome.REFUSED, error_code="model_not_found", http_status=404),
+        at(0, outcome=Outcome.REFUSED, error_code="no_capacity", http_status=503),
+        at(0, outcome=Outcome.ERROR, error_code="upstream_refused", http_status=400),
         at(0, outcome=Outcome.CANCELLED, error_code="client_left"),
     )
-    assert record.requests == 6
-    assert record.failures == {"upstream_closed": 2, "deadline_exceeded": 1, "lost_gateway": 1}
+    assert record.requests == 8
+    assert record.failures == {
+        "upstream_closed": 2,
+        "deadline_exceeded": 1,
+        "lost_gateway": 1,
+        "no_capacity": 1,
+    }
 
 
 def test_a_request_without_route_or_worker_counts_under_none() -> None:

@@ -40,6 +40,7 @@ class Rig:
     owner: str = "a"
     clock: HandClock = field(default_factory=HandClock)
     kind: type[FakeProvisioner] = FakeProvisioner
+    others: dict[Provisioner, FakeProvisioner] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.holder = SnapshotHolder(DATA_KEY)
@@ -49,7 +50,7 @@ class Rig:
             holder=self.holder,
             lease=self.lease,
             writer=DirectoryWriter(self.client, data_key=DATA_KEY, path=self.path),
-            provisioners={Provisioner.FAKE: self.fake},
+            provisioners={Provisioner.FAKE: self.fake, **self.others},
             read_vitals=lambda: read_vitals(self.client),
             clock=self.clock,
         )

@@ -12,11 +12,13 @@ from redis.asyncio import Redis
 
 from inference.contract.kinds import Backend, Provisioner
 from inference.contract.vitals import WorkerGauges
+from inference.fleet.directory import directory_path
 from inference.pools.base import Measurable, Source, metrics_call
 from inference.pools.gauges import FRESH_S, SILENT_S, Gauges
 from inference.pools.gpus import Gpus
 from inference.pools.host_use import HostUse
 from inference.pools.probes import ProbeAnswer, ProbeCall, ProbeClient, ProbeFailed
+from inference.pools.provisioners.fake import FakeProvisioner
 from inference.pools.provisioners.process import ProcessProvisioner
 from inference.pools.provisioners.static import StaticProvisioner
 from tests.inference.clocks import HandClock
@@ -262,6 +264,28 @@ async def test_the_supervisor_has_its_ready_workers_measured_while_it_leads(
     )
     await rig.lease.release()
     assert rig.supervisor.measurable() == ()
+
+
+class Watching(FakeProvisioner):
+    """Somebody else's workers, at the very addresses of ours."""
+
+    owns_processes = False
+
+
+async def test_a_worker_of_ours_that_a_static_pool_names_too_is_measured_once(
+    client: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = HandClock()
+    watching = Watching(clock=clock, ready_after_s=0)
+    rig = Rig(client, directory_path(tmp_path), clock=clock, others={Provisioner.STATIC: watching})
+    source = Source(metrics_call("http://127.0.0.1:9/metrics"))
+    monkeypatch.setattr(FakeProvisioner, "source_of", lambda self, worker_id: source)
+    named = replace(POOL, id="pool_b", provisioner=Provisioner.STATIC, replicas=3)
+    rig.want(FAKE_POOL, named)
+    await rig.look()
+    await rig.look(READY_AFTER_S)
+    measured = [one.worker_id for one in rig.supervisor.measurable()]
+    assert measured == ["pool_a-0", "pool_a-1", "pool_b-2"]
 
 
 FAKE_POOL = replace(POOL, provisioner=Provisioner.FAKE, replicas=2)

@@ -86,8 +86,13 @@ export class Chart {
   }
 
   missing() {
-    if (this.figure.meta.gaps === "gateways") return this.page.covered.map((share) => share === 0);
-    return this.page.at.map((_, i) => this.figure.data.every((trace) => trace.y[i] === null));
+    const isOfGateways = this.figure.meta.gaps === "gateways";
+    const missing = isOfGateways
+      ? this.page.covered.map((share) => share === 0)
+      : this.page.at.map((_, i) => this.figure.data.every((trace) => trace.y[i] === null));
+    // a bucket that has just begun is no gap yet
+    if (this.page.isPartial && missing.length > 1 && !missing.at(-2)) missing[missing.length - 1] = false;
+    return missing;
   }
 
   top() {
@@ -144,10 +149,15 @@ export class Chart {
     return { shapes, annotations };
   }
 
-  tickFormat() {
-    const { measure } = this.figure.meta;
-    if (measure === "bytes" || measure === "per_second") return ".3~s";
-    return this.top() >= 10 ? ",.0f" : ",.3~r";
+  // Figures only where there is something to scale by: an empty axis says nothing.
+  ticks() {
+    const { measure, top } = this.figure.meta;
+    const known = this.figure.data.flatMap((trace) => trace.y.filter((value) => value !== null));
+    if (top === null && !known.some((value) => value)) return { tickvals: known.length ? [0] : [] };
+    const highest = this.top();
+    const isShort = measure === "bytes" || (measure === "per_second" && highest >= 1000);
+    const tickformat = isShort ? ".3~s" : highest >= 10 ? ",.0f" : ",.3~r";
+    return measure === "count" && highest < 5 ? { tickformat, dtick: 1 } : { tickformat, nticks: 5 };
   }
 
   layout() {
@@ -167,8 +177,8 @@ export class Chart {
         ticklen: 3, tickcolor: edge, fixedrange: TOUCH.matches,
       },
       yaxis: {
-        range: [0, this.top()], gridcolor: token("grid"), zeroline: false, nticks: 5,
-        tickformat: this.tickFormat(), tickprefix: measure === "dollars" ? "$" : "",
+        range: [0, this.top()], gridcolor: token("grid"), zeroline: false,
+        ...this.ticks(), tickprefix: measure === "dollars" ? "$" : "",
         ticksuffix: measure === "bytes" ? "B" : "", fixedrange: true, exponentformat: "SI",
       },
     };

@@ -1,6 +1,7 @@
 // A live page: its document over HTTP, then the newest buckets over a socket, until it is paused.
 // Times of data are the server's. The only clock of ours is the one that counts silence.
 import { Chart, setText } from "./live-chart.js";
+import { follows, waitBeforeReadMs } from "./live-rules.js";
 import { showCoverage, showNeeds, showPools, showTiles } from "./live-parts.js";
 import { Zone } from "./live-time.js";
 
@@ -36,6 +37,7 @@ class LivePage {
     this.readAt = 0;
     this.state = "loading";
     this.reading = null;
+    this.rereading = null;
     this.listen();
   }
 
@@ -196,23 +198,25 @@ class LivePage {
       this.show();
       return;
     }
-    const follows = before === null
-      ? message.at[0] <= this.at.at(-1) + this.bucketS
-      : message.epoch === before.epoch && message.seq === before.seq + 1;
     if (this.reading) return;
-    if (!follows || !this.merge(message)) this.reread();
+    const goesOn = follows(message, before, this.at.at(-1), this.bucketS);
+    if (!goesOn || !this.merge(message)) this.reread();
     this.enter("live");
   }
 
   // A number is missing, or something new came up: the document has it all.
   reread() {
-    this.root.dataset.rereads = String(Number(this.root.dataset.rereads ?? 0) + 1);
-    this.start();
+    if (this.rereading) return;
+    this.rereading = window.setTimeout(() => {
+      this.rereading = null;
+      if (this.pausedBy) return;
+      this.root.dataset.rereads = String(Number(this.root.dataset.rereads ?? 0) + 1);
+      this.start();
+    }, waitBeforeReadMs(Math.random()));
   }
 
   merge(message) {
     const newest = this.at.at(-1);
-    if (message.at.length && message.at[0] > newest + this.bucketS) return false;
     const added = message.at.filter((second) => second > newest);
     this.at = [...this.at.slice(added.length), ...added];
     this.covered = [...this.covered.slice(added.length), ...added.map(() => 0)];

@@ -1,0 +1,53 @@
+"""More rows of a list take no more queries."""
+
+from collections.abc import Callable
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from controlplane.models import Role
+from controlplane.services.actors import Actor
+from controlplane.services.models import create_model
+from controlplane.services.prices import create_price
+from controlplane.services.projects import create_project
+from controlplane.services.teams import create_team
+from controlplane.services.users import create_service_account, create_user, grant_role, issue_token
+from tests.controlplane.console.conftest import PASSWORD, Reader
+
+LISTS = ("/prices/", "/teams/", "/projects/", "/users/service-accounts/", "/users/bindings/")
+
+
+@pytest.fixture
+def admin(make_reader: Callable[..., Reader]) -> Reader:
+    return make_reader("ada", Role.ADMIN)
+
+
+def test_more_rows_of_a_list_take_no_more_queries(admin: Reader, actor: Actor) -> None:
+    home = admin.organisation
+
+    def more(name: str) -> None:
+        model = create_model(actor, organisation=home, name=name)
+        create_price(actor, model=model, input_nanousd_per_mtok=1, output_nanousd_per_mtok=1)
+        team = create_team(actor, organisation=home, name=name)
+        project = create_project(actor, organisation=home, team=team, name=name)
+        account = create_service_account(actor, organisation=home, name=name)
+        issue_token(actor, service_account=account)
+        user = create_user(actor, username=name, password=PASSWORD)
+        grant_role(actor, subject=user, organisation=home, role=Role.VIEWER, team=team)
+        grant_role(actor, subject=account, organisation=home, role=Role.VIEWER, project=project)
+
+    def queries() -> dict[str, int]:
+        found = {}
+        for path in LISTS:
+            with CaptureQueriesContext(connection) as seen:
+                admin.page(path)
+            found[path] = len(seen)
+        return found
+
+    more("first")
+    queries()
+    few = queries()
+    for number in range(4):
+        more(f"more-{number}")
+    assert queries() == few
