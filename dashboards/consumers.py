@@ -6,7 +6,7 @@ is left out.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 import structlog
@@ -60,7 +60,10 @@ class LiveConsumer(AsyncWebsocketConsumer):
             await self.close(code=CloseCode.RESTART)
             return
         await self.accept()
-        self._tasks = [asyncio.create_task(self._relay()), asyncio.create_task(self._recheck())]
+        self._tasks = [
+            asyncio.create_task(self._guarded(self._relay())),
+            asyncio.create_task(self._guarded(self._recheck())),
+        ]
 
     async def disconnect(self, code: int) -> None:
         try:
@@ -74,6 +77,15 @@ class LiveConsumer(AsyncWebsocketConsumer):
         """Keep what the feed sent; a newer one takes the place of one not sent yet."""
         self._newest = event["text"]
         self._has_news.set()
+
+    async def _guarded(self, work: Awaitable[None]) -> None:
+        """Do it to its end; a socket whose work breaks is closed, so that none goes on unasked."""
+        try:
+            await work
+        except Exception as error:
+            log.error("live page closed: its work broke", error=repr(error))
+            await self.close(code=CloseCode.BROKEN)
+            raise
 
     async def _relay(self) -> None:
         while True:

@@ -29,6 +29,9 @@ PERIOD_S = 1.0
 TIDY_S = 10.0
 SEND_TIMEOUT_S = 3.0
 
+BUDGET_S = 0.7
+"""What a tick may take for its scopes; those it has no time for come first in the next one."""
+
 _TROUBLE = (RedisError, DatabaseFailure, ConnectionFailure, OSError, TimeoutError)
 
 log = structlog.get_logger(__name__)
@@ -63,11 +66,13 @@ class Feed:
     work: Work
     layer: Layer
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    stopwatch: Callable[[], float] = time.monotonic
     epoch: str = field(default_factory=lambda: secrets.token_hex(4))
     seqs: dict[str, int] = field(default_factory=dict)
     _is_in_trouble: bool = False
     _tidied_at: float = float("-inf")
     _is_leading: bool = False
+    _first: int = 0
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Tick once a second until told to stop."""
@@ -106,12 +111,23 @@ class Feed:
         self._tidy(now)
         watched = self.work.list_watched()
         self.seqs = {scope.name: self.seqs.get(scope.name, 0) for scope in watched}
-        read = self.work.read_scene(now) if watched else None
-        return [
-            (scope.name, text)
-            for scope in watched
-            if read is not None and (text := self._message(scope, read)) is not None
-        ]
+        return self._messages(watched, self.work.read_scene(now)) if watched else []
+
+    def _messages(
+        self, watched: Sequence[LiveScope], read: Callable[[LiveScope], Scene]
+    ) -> list[tuple[str, str]]:
+        """The next messages of as many scopes as there is time for, taking turns."""
+        began, made = self.stopwatch(), []
+        first = self._first % len(watched)
+        for done, scope in enumerate((*watched[first:], *watched[:first])):
+            if done and self.stopwatch() - began > BUDGET_S:
+                log.warning("live scopes wait for the next tick", waiting=len(watched) - done)
+                self._first = first + done
+                break
+            text = self._message(scope, read)
+            if text is not None:
+                made.append((scope.name, text))
+        return made
 
     def _leads(self) -> bool:
         is_leading = self.work.holds_lead()

@@ -17,6 +17,7 @@ from dashboards.scopes import LiveScope, find_scope
 class CloseCode(IntEnum):
     """Why a socket is closed. The page reads its document again on any of them."""
 
+    BROKEN = 1011
     RESTART = 1012
     BAD_QUERY = 4400
     SIGNED_OUT = 4401

@@ -87,10 +87,13 @@ def _power_words(facts: PoolFacts, changes: Mapping[str, object]) -> list[str]:
     if not facts.starts_workers:
         way = "out of use" if power == PoolPower.STOPPED else "in use again"
         return [f"Its addresses are {way} within a second."]
-    workers = _workers(facts.replicas)
+    is_one = facts.replicas == 1
     if power == PoolPower.STOPPED:
-        return [f"{workers} stop; each finishes its requests first. Nothing is served from here."]
-    return [f"{workers} start, all at once: usually about {USUAL_START_S} s."]
+        way = "stops; it finishes" if is_one else "stop; each finishes"
+        told = f"{_workers(facts.replicas)} {way} its requests first."
+        return [f"{told} Nothing is served from here."]
+    way = "starts" if is_one else "start, all at once"
+    return [f"{_workers(facts.replicas)} {way}: usually about {USUAL_START_S} s."]
 
 
 def _replica_words(facts: PoolFacts, changes: Mapping[str, object]) -> list[str]:

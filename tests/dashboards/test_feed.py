@@ -90,6 +90,14 @@ async def test_each_watched_scope_is_computed_once_and_numbered_alone() -> None:
     assert (world.samples, world.tidied) == (2, 1)
 
 
+async def test_scopes_that_a_tick_has_no_time_for_come_first_in_the_next() -> None:
+    world = Script(watched=(ONE, OTHER))
+    feed = world.feed()
+    feed.stopwatch = iter(range(100)).__next__
+    assert [await feed.tick() for _ in range(3)] == [1, 1, 1]
+    assert world.read == [ONE, OTHER, ONE]
+
+
 async def test_what_nobody_watches_is_not_computed_and_begins_anew_later() -> None:
     world = Script()
     feed = world.feed()

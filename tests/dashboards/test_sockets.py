@@ -246,6 +246,20 @@ async def test_without_its_layer_a_socket_closes_so_that_the_page_comes_again(
     assert await _after(socket, lose_the_layer) == 1012
 
 
+async def test_a_socket_whose_guard_breaks_is_closed(
+    watchers: list[Watcher], application: object, layer: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    socket = socket_of(application, watchers[0])
+
+    async def break_down(self: object, scope: LiveScope) -> None:
+        raise ZeroDivisionError
+
+    async def break_the_guard() -> None:
+        monkeypatch.setattr("dashboards.watching.Watches.renew", break_down)
+
+    assert await _after(socket, break_the_guard) == 1011
+
+
 async def test_a_slow_reader_gets_the_newest_message_not_a_queue() -> None:
     sent: asyncio.Queue[str | None] = asyncio.Queue()
     may_send = asyncio.Event()

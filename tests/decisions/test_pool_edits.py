@@ -74,6 +74,11 @@ def test_all_of_a_static_pool_acts_live_and_another_provisioner_restarts_everyth
             "No worker of it runs now; the next start uses the new values.",
         ),
         (
+            ONE,
+            {"power": "stopped"},
+            "1 worker stops; it finishes its requests first. Nothing is served from here.",
+        ),
+        (
             TWO,
             {"power": "stopped"},
             "2 workers stop; each finishes its requests first. Nothing is served from here.",

@@ -28,7 +28,7 @@ from tests.controlplane.conftest import Caller
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = 10
+EXAMPLES = 6
 """Of each operation: enough to find a shape that breaks, little enough to be run every time."""
 
 CHECKS = [
