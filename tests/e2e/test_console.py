@@ -86,9 +86,7 @@ def go(page: Page, name: str) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text(name)
 
 
-def test_a_request_is_soon_on_the_overview(
-    client: openai.OpenAI, page: Page, shots: Path
-) -> None:
+def test_a_request_is_soon_on_the_overview(client: openai.OpenAI, page: Page, shots: Path) -> None:
     expect(page.locator("[data-live=live]")).to_be_visible(timeout=10_000)
     tile = page.locator("[data-tile=requests] [data-tile-text]")
     ask(client, ENOUGH_FOR_P95)
