@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from inference.contract import events, fleet, snapshot, vitals
-from inference.contract.wire import SECTIONS
+from inference.contract.wire import LATER_SECTIONS, SECTIONS
 
 VERSION = 1
 
@@ -39,6 +39,7 @@ _SECTION_RECORDS: Mapping[str, Any] = {
     "pools": snapshot.PoolRecord,
     "routes": snapshot.RouteRecord,
     "keys": snapshot.KeyRecord,
+    "gateways": snapshot.GatewayRecord,
 }
 
 _READERS: Mapping[tuple[str, int], Reader] = {
@@ -141,6 +142,7 @@ _INDEXES: Mapping[str, Callable[[Any], Any]] = {
     "pools": lambda record: record.id,
     "routes": lambda record: (record.organisation_id, record.name),
     "keys": lambda record: record.id,
+    "gateways": lambda record: record.id,
 }
 
 
@@ -154,11 +156,11 @@ def assemble(
     manifest: snapshot.Manifest, sections: Mapping[str, Mapping[Any, Any]]
 ) -> snapshot.ConfigSnapshot:
     """Put indexed sections together under their manifest; every fixed section must be there."""
-    missing = [name for name in SECTIONS if name not in sections]
+    missing = [name for name in SECTIONS if name not in sections and name not in LATER_SECTIONS]
     if missing:
         raise CodecError(f"sections missing: {', '.join(missing)}")
     keys = {
         name.partition("/")[2]: index for name, index in sections.items() if noun_of(name) == "keys"
     }
-    fixed = {name: sections[name] for name in SECTIONS}
+    fixed = {name: sections.get(name, {}) for name in SECTIONS}
     return snapshot.ConfigSnapshot(manifest.lineage, manifest.version, keys=keys, **fixed)

@@ -77,10 +77,10 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """Written before a request goes upstream: enough to close it if this process dies.
+    """Written before an attempt goes upstream: enough to close it if this process dies.
 
     `prompt_tokens_max` and `output_tokens_max` bound what it can use; `cost_max_nanousd` is the
-    most it can cost at the dearest of the planned targets' prices, None when one has none.
+    most the attempt can cost, None when its target has no price. `at_ms` is the request's arrival.
     """
 
     event_id: str
@@ -94,6 +94,7 @@ class Opening:
     output_tokens_max: int
     price: PriceUsed | None = None
     cost_max_nanousd: int | None = None
+    attempt: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,10 @@ class Backend(StrEnum):
 
 
 class Strategy(StrEnum):
-    """How a route picks among its targets."""
+    """How a route picks among its targets and their workers."""
 
     WEIGHTED = "weighted"
+    LEAST_WORK = "least_work"
 
 
 class Task(StrEnum):
@@ -46,26 +47,44 @@ class Accounting(StrEnum):
 
 
 class PoolPower(StrEnum):
-    """The desired state of a whole pool."""
+    """The desired state of a whole pool; drained workers run on and are sent nothing new."""
 
     RUNNING = "running"
+    DRAINED = "drained"
     STOPPED = "stopped"
 
 
 class WorkerState(StrEnum):
-    """Where one worker is in its life, as the supervisor sees it."""
+    """Where one worker is in its life, as the supervisor sees it.
+
+    A draining worker is sent nothing new. A drained one runs, and every live gateway has said that
+    it has nothing under way there.
+    """
 
     STARTING = "starting"
     READY = "ready"
     DRAINING = "draining"
+    DRAINED = "drained"
     BACKING_OFF = "backing_off"
     FAILED = "failed"
+
+
+class BreakerState(StrEnum):
+    """What one gateway process lets through to one worker: all, nothing, or one trial request."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half_open"
 
 
 class Endpoint(StrEnum):
     """The inference endpoints a request can come in by."""
 
     CHAT = "chat"
+    COMPLETIONS = "completions"
+    EMBEDDINGS = "embeddings"
+    TOKENIZE = "tokenize"
+    DETOKENIZE = "detokenize"
 
 
 class Outcome(StrEnum):

@@ -133,6 +133,59 @@ _ARGUMENTS = (
 
 ENGINE_ARGUMENTS: Mapping[str, EngineArgument] = {one.name: one for one in _ARGUMENTS}
 
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a number may be, both ends included; `maximum` None is no end."""
+
+    minimum: float
+    maximum: float | None = None
+
+    def problem_with(self, value: float) -> str | None:
+        """What is wrong with a value, in words, or None."""
+        if self.minimum <= value and (self.maximum is None or value <= self.maximum):
+            return None
+        return self.words
+
+    @property
+    def words(self) -> str:
+        """What a value must be, in a sentence."""
+        if self.maximum is not None:
+            return f"It must be between {self.minimum:,} and {self.maximum:,}."
+        return (
+            "It can't be negative." if self.minimum == 0 else f"It must be at least {self.minimum}."
+        )
+
+
+_ONE_DAY_MS = 86_400_000
+_PERCENT = Bound(0, 100)
+
+TARGET_BOUNDS: Mapping[str, Bound] = {
+    "connect_timeout_ms": Bound(1, _ONE_DAY_MS),
+    "first_byte_timeout_ms": Bound(1, _ONE_DAY_MS),
+    "idle_timeout_ms": Bound(1, _ONE_DAY_MS),
+    "total_timeout_ms": Bound(1, _ONE_DAY_MS),
+}
+ROUTE_BOUNDS: Mapping[str, Bound] = {
+    **TARGET_BOUNDS,
+    "default_max_output_tokens": Bound(1),
+    "max_attempts": Bound(1, 10),  # beyond this a retry only multiplies the load of an outage
+    "retry_budget_percent": _PERCENT,
+    "max_wait_penalty": Bound(0, 1_000),
+    "keep_alive_ms": Bound(1_000, 600_000),
+}
+POOL_BOUNDS: Mapping[str, Bound] = {
+    "replicas": Bound(0, 1_000),
+    "start_timeout_s": Bound(1),
+    "drain_timeout_s": Bound(0),
+    "restart_generation": Bound(0),
+    "worker_concurrency": Bound(1, 1_000_000),
+    "breaker_failure_percent": Bound(1, 100),
+    "breaker_min_requests": Bound(1, 10_000),
+    "breaker_open_ms": Bound(100, 600_000),
+    "panic_percent": _PERCENT,
+}
+
 MAX_WEIGHT = 1_000_000
 MAX_REPLICAS = 1_000
 NAME_PATTERN = r"^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$"

@@ -57,6 +57,14 @@ class PoolRecord:
     (usually in `/v1`). `credential` is sealed by `sealing.encrypt`; None means no credential for
     static pools, and the worker's derived key for pools whose workers we start. `engine_arguments`
     maps allow-listed names of `params.ENGINE_ARGUMENTS` to values.
+
+    `cordoned` are ordinals of workers that are to be drained and kept so; `worker_restarts` counts
+    up, by ordinal as text, to have one worker restarted. `worker_concurrency` is how many requests
+    one worker runs at once; None is the engine's `max_num_seqs`, or not known.
+
+    A gateway process stops sending to a worker for `breaker_open_ms` (doubling while it stays bad)
+    once `breaker_failure_percent` of at least `breaker_min_requests` recent attempts failed. If
+    less than `panic_percent` of the ready workers would be left, it sends to all of them again.
     """
 
     id: str
@@ -76,15 +84,30 @@ class PoolRecord:
     restart_generation: int = 0
     start_timeout_s: int = 600
     drain_timeout_s: int = 30
+    cordoned: tuple[int, ...] = ()
+    worker_restarts: Mapping[str, int] = field(default_factory=dict)
+    worker_concurrency: int | None = None
+    breaker_failure_percent: int = 50
+    breaker_min_requests: int = 5
+    breaker_open_ms: int = 5_000
+    panic_percent: int = 50
 
 
 @dataclass(frozen=True, slots=True)
 class TargetRecord:
-    """One weighted destination of a route. Weight 0 is never picked by chance."""
+    """One weighted destination of a route. Weight 0 is never picked by chance.
+
+    Time-outs are milliseconds of one attempt here; None is the route's. `total_timeout_ms` bounds
+    the attempt from its start to its last byte; the route's bounds the whole request as well.
+    """
 
     id: str
     pool_id: str
     weight: int
+    connect_timeout_ms: int | None = None
+    first_byte_timeout_ms: int | None = None
+    idle_timeout_ms: int | None = None
+    total_timeout_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +115,11 @@ class RouteRecord:
     """What callers name in `model`. Time-outs are milliseconds; `total_timeout_ms` None is no end.
 
     `default_max_output_tokens` bounds the reservation of a request that names no maximum.
+    `retry_budget_percent` bounds further attempts to this share of recent requests (and a few).
+    `max_wait_penalty` is how much longer a wait (1 is one second of prefill or one full batch)
+    `least_work` accepts at a worker that has most of the prompt cached. `keep_alive_ms` has a
+    caller sent a comment whenever a stream is silent so long, before its first content too, after
+    which no other target is tried; None is never before the answer has begun.
     """
 
     id: str
@@ -107,6 +135,22 @@ class RouteRecord:
     first_byte_timeout_ms: int = 120_000
     idle_timeout_ms: int = 60_000
     total_timeout_ms: int | None = None
+    retry_budget_percent: int = 20
+    max_wait_penalty: float = 0.5
+    keep_alive_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayRecord:
+    """Desired state of one gateway, by the name it goes by (`HEADWORKS_GATEWAY_ID`).
+
+    A higher `restart_generation` has its processes replaced one after another. A drained gateway
+    goes on serving what reaches it but says on `/ready` that it wants no more.
+    """
+
+    id: str
+    restart_generation: int = 0
+    is_drained: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +196,7 @@ class ConfigSnapshot:
 
     `models` and `pools` are by id, `prices` by model id, `routes` by (organisation id, name),
     `keys` by bucket and then by key id, so that one key's change replaces one small mapping.
+    `gateways` is by name; one that nobody ever drained or restarted has no record.
     """
 
     lineage: str
@@ -162,3 +207,4 @@ class ConfigSnapshot:
     pools: Mapping[str, PoolRecord]
     routes: Mapping[tuple[str, str], RouteRecord]
     keys: Mapping[str, Mapping[str, KeyRecord]]
+    gateways: Mapping[str, GatewayRecord] = field(default_factory=dict)

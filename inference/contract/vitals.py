@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from inference.contract.kinds import ProcessRole
+from inference.contract.kinds import BreakerState, ProcessRole
 
 VITALS_PERIOD_S = 1.0
 VITALS_LIFE_S = 5.0
@@ -78,7 +78,10 @@ class WorkerGauges:
 class Vitals:
     """`gateway` names the parent, `process` this process. In-flight counts are by worker id.
 
-    `traffic` is a gateway's, `workers` the leading supervisor's.
+    `traffic` is a gateway's, `workers` the leading supervisor's. A gateway process also tells, by
+    worker id, the prompt tokens it has sent that are not prefilled yet and not cached there, and
+    the breakers that are not closed; which restart generation it was started for; and whether it
+    says on `/ready` that it wants no more.
     """
 
     role: ProcessRole
@@ -96,3 +99,7 @@ class Vitals:
     is_leader: bool = False
     traffic: tuple[Traffic, ...] = ()
     workers: tuple[WorkerGauges, ...] = ()
+    prefill_tokens: Mapping[str, int] = field(default_factory=dict)
+    breakers: Mapping[str, BreakerState] = field(default_factory=dict)
+    restart_generation: int = 0
+    is_draining: bool = False

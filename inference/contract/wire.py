@@ -16,6 +16,10 @@ FENCING = "hw:fleet:fencing"
 USAGE_STREAM = "hw:usage:stream"
 USAGE_GROUP = "recorder"
 USAGE_FIELD = "e"
+USAGE_START_FIELD = "s"
+"""In place of an end: `<journal id> <seq>`, when a journal is fed again and has no more the ends up
+to there. They were marked as recorded once; a ledger that was put back may lack them for good."""
+
 JOURNAL_MARKS = "hw:usage:marks"
 
 VITALS_PREFIX = "hw:vitals:"
@@ -69,4 +73,7 @@ def section_names(key_buckets: Sequence[str]) -> tuple[str, ...]:
     return (*SECTIONS, *(key_section(bucket) for bucket in key_buckets))
 
 
-SECTIONS = ("organisations", "models", "prices", "pools", "routes")
+SECTIONS = ("organisations", "models", "prices", "pools", "routes", "gateways")
+
+LATER_SECTIONS = frozenset({"gateways"})
+"""Sections that manifests written before they existed lack: then they are empty."""

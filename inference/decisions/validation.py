@@ -15,7 +15,11 @@ from inference.contract.params import (
     MAX_REPLICAS,
     MAX_WEIGHT,
     NAME_PATTERN,
+    POOL_BOUNDS,
+    ROUTE_BOUNDS,
     ROUTE_NAME_PATTERN,
+    TARGET_BOUNDS,
+    Bound,
 )
 from inference.contract.sealing import key_bucket
 from inference.contract.snapshot import (
@@ -34,9 +38,6 @@ from inference.decisions.engine import problems_with
 MAX_PRICE_NANOUSD_PER_MTOK = 10**15
 """A dollar a token: hundreds of times the dearest price ever listed, so a slip of the unit."""
 
-MAX_ATTEMPTS = 10
-"""Beyond this a retry only multiplies the load of an outage."""
-
 MAX_ADDRESSES = 1_000
 _MAX_LABEL_LENGTH = 255
 _LAST_PORT = 65_535
@@ -53,6 +54,7 @@ _REFERS_TO: Mapping[str, frozenset[str]] = {
     "pools": frozenset(("organisations", "models")),
     "routes": frozenset(("organisations", "pools")),
     "keys": frozenset(("organisations",)),
+    "gateways": frozenset(),
 }
 
 
@@ -196,14 +198,14 @@ def _findings_in_pool(snapshot: ConfigSnapshot, pool: PoolRecord, host: Host) ->
 
 
 def _bounds_of_pool(pool: PoolRecord) -> Iterator[_Finding]:
-    if not 0 <= pool.replicas <= MAX_REPLICAS:
-        yield "replicas", "out_of_range", f"It must be between 0 and {MAX_REPLICAS:,}."
-    if pool.start_timeout_s < 1:
-        yield "start_timeout_s", "out_of_range", "It must be at least 1."
-    if pool.drain_timeout_s < 0:
-        yield "drain_timeout_s", "out_of_range", "It can't be negative."
-    if pool.restart_generation < 0:
-        yield "restart_generation", "out_of_range", "It can't be negative."
+    yield from _out_of_bounds(pool, POOL_BOUNDS)
+    for position, ordinal in enumerate(pool.cordoned):
+        if not 0 <= ordinal < MAX_REPLICAS:
+            message = f"A worker's number is between 0 and {MAX_REPLICAS - 1:,}."
+            yield f"cordoned.{position}", "out_of_range", message
+    for number, generation in pool.worker_restarts.items():
+        if not number.isdigit() or generation < 0:
+            yield f"worker_restarts.{number}", "invalid", "It is a worker's number and a count."
 
 
 def _address_findings(pool: PoolRecord, own_ports: frozenset[int]) -> Iterator[_Finding]:
@@ -291,18 +293,27 @@ def _target_findings(snapshot: ConfigSnapshot, route: RouteRecord) -> Iterator[_
 
 
 def _bounds_of_route(route: RouteRecord) -> Iterator[_Finding]:
-    positive = (
-        ("connect_timeout_ms", route.connect_timeout_ms),
-        ("first_byte_timeout_ms", route.first_byte_timeout_ms),
-        ("idle_timeout_ms", route.idle_timeout_ms),
-        ("total_timeout_ms", route.total_timeout_ms),
-        ("default_max_output_tokens", route.default_max_output_tokens),
-    )
-    for field, value in positive:
-        if value is not None and value < 1:
-            yield field, "out_of_range", "It must be at least 1."
-    if not 1 <= route.max_attempts <= MAX_ATTEMPTS:
-        yield "max_attempts", "out_of_range", f"It must be between 1 and {MAX_ATTEMPTS}."
+    yield from _out_of_bounds(route, ROUTE_BOUNDS)
+    for position, target in enumerate(route.targets):
+        for field, code, message in _out_of_bounds(target, TARGET_BOUNDS):
+            yield f"targets.{position}.{field}", code, message
+
+
+def _out_of_bounds(record: object, bounds: Mapping[str, Bound]) -> Iterator[_Finding]:
+    for field, bound in bounds.items():
+        value = getattr(record, field)
+        message = None if value is None else bound.problem_with(value)
+        if message is not None:
+            yield field, "out_of_range", message
+
+
+def _gateway_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem]:
+    for gateway in snapshot.gateways.values():
+        if not _is_label(gateway.id):
+            yield Problem(name, gateway.id, "id", "invalid", "It is 1 to 255 printable characters.")
+        if gateway.restart_generation < 0:
+            message = "It can't be negative."
+            yield Problem(name, gateway.id, "restart_generation", "out_of_range", message)
 
 
 def _key_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem]:
@@ -358,4 +369,5 @@ _CHECKS: Mapping[str, _Check] = {
     "pools": _pool_problems,
     "routes": _route_problems,
     "keys": _key_problems,
+    "gateways": _gateway_problems,
 }

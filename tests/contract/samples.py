@@ -11,6 +11,7 @@ from inference.contract.fleet import Directory, WorkerEntry
 from inference.contract.kinds import (
     Accounting,
     Backend,
+    BreakerState,
     ChargeKind,
     Endpoint,
     Outcome,
@@ -23,6 +24,7 @@ from inference.contract.kinds import (
     WorkerState,
 )
 from inference.contract.snapshot import (
+    GatewayRecord,
     KeyDigest,
     KeyRecord,
     Manifest,
@@ -69,6 +71,13 @@ POOLS = (
         restart_generation=3,
         start_timeout_s=900,
         drain_timeout_s=60,
+        cordoned=(1,),
+        worker_restarts={"0": 2},
+        worker_concurrency=32,
+        breaker_failure_percent=40,
+        breaker_min_requests=6,
+        breaker_open_ms=2_000,
+        panic_percent=30,
     ),
     PoolRecord(
         id="pool_s",
@@ -87,8 +96,11 @@ ROUTES = (
         id="rt_a",
         organisation_id="org_a",
         name="chat/default",
-        targets=(TargetRecord("tgt_1", "pool_p", 80), TargetRecord("tgt_2", "pool_s", 20)),
-        strategy=Strategy.WEIGHTED,
+        targets=(
+            TargetRecord("tgt_1", "pool_p", 80, 500, 10_000, 5_000, 300_000),
+            TargetRecord("tgt_2", "pool_s", 20),
+        ),
+        strategy=Strategy.LEAST_WORK,
         is_enabled=True,
         accounting=Accounting.STRICT,
         default_max_output_tokens=1024,
@@ -97,6 +109,9 @@ ROUTES = (
         first_byte_timeout_ms=30_000,
         idle_timeout_ms=20_000,
         total_timeout_ms=600_000,
+        retry_budget_percent=10,
+        max_wait_penalty=0.25,
+        keep_alive_ms=20_000,
     ),
 )
 KEYS = (
@@ -112,6 +127,7 @@ KEYS = (
         is_enabled=True,
     ),
 )
+GATEWAYS = (GatewayRecord("gw-1", 2, is_drained=True),)
 MANIFEST = Manifest(
     lineage="01KB7",
     version=7,
@@ -145,6 +161,7 @@ OPENING = Opening(
     output_tokens_max=1024,
     price=PRICE_USED,
     cost_max_nanousd=2948,
+    attempt=2,
 )
 END = End(
     event_id="req_01kb7",
@@ -274,6 +291,10 @@ VITALS = Vitals(
         ),
         WorkerGauges(worker_id="pool_p-1", pool_id="pool_p", at=1_764_500_000.5),
     ),
+    prefill_tokens={"pool_p-0": 512},
+    breakers={"pool_p-1": BreakerState.HALF_OPEN},
+    restart_generation=2,
+    is_draining=True,
 )
 
 
@@ -300,6 +321,7 @@ DOCUMENTS = (
     _section("pools", POOLS),
     _section("routes", ROUTES),
     _section("keys/7f", KEYS),
+    _section("gateways", GATEWAYS),
     Document("opening", OPENING, codec.encode_event, codec.decode_opening),
     Document("end", END, codec.encode_event, codec.decode_end),
     Document("end-refused", REFUSED_END, codec.encode_event, codec.decode_end),

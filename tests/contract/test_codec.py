@@ -9,16 +9,33 @@ import pytest
 
 from inference.contract import codec
 from inference.contract.codec import CodecError
+from inference.contract.kinds import Strategy
 from inference.contract.sealing import content_digest
+from inference.contract.snapshot import TargetRecord
 from inference.contract.wire import SECTIONS
-from tests.contract.samples import DOCUMENTS, KEYS, MANIFEST, PRICES, ROUTES, VITALS, Document
+from tests.contract.samples import (
+    DOCUMENTS,
+    KEYS,
+    MANIFEST,
+    OPENING,
+    POOLS,
+    PRICES,
+    ROUTES,
+    VITALS,
+    Document,
+)
 
 GOLDEN = Path(__file__).parent / "golden"
-FIRST_VITALS = "vitals-without-gauges"
+OLD_VITALS = ("vitals-without-gauges", "vitals-before-breakers")
+OLD_POOLS = "section-pools-before-breakers"
+OLD_ROUTES = ("section-routes-before-target-timeouts", "section-routes-before-keep-alive")
+OLD_OPENING = "opening-before-attempts"
+OLD_FILES = {*OLD_VITALS, OLD_POOLS, *OLD_ROUTES, OLD_OPENING}
 # what these hold is data, not fields
 MAPPINGS = {
     *("sections", "engine_arguments", "inflight", "decision"),
     *("failures", "first_token_ms", "output_token_ms"),
+    *("worker_restarts", "prefill_tokens", "breakers"),
 }
 
 every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda one: one.file)
@@ -38,14 +55,55 @@ def test_the_value_is_written_as_the_golden_bytes(document: Document) -> None:
     assert document.encode(document.value) == golden(document)
 
 
-def test_vitals_of_the_first_writers_are_still_read() -> None:
-    data = (GOLDEN / f"v1/{FIRST_VITALS}.json").read_bytes()
-    assert codec.decode_vitals(data) == replace(VITALS, traffic=(), workers=())
+def read_old(file: str) -> bytes:
+    return (GOLDEN / f"v1/{file}.json").read_bytes()
+
+
+def test_vitals_of_earlier_writers_are_still_read() -> None:
+    before_breakers = replace(
+        VITALS, prefill_tokens={}, breakers={}, restart_generation=0, is_draining=False
+    )
+    first, second = (codec.decode_vitals(read_old(file)) for file in OLD_VITALS)
+    assert second == before_breakers
+    assert first == replace(before_breakers, traffic=(), workers=())
+
+
+def test_pools_of_earlier_writers_have_the_defaults_of_what_came_later() -> None:
+    first, second = codec.decode_section("pools", read_old(OLD_POOLS))
+    assert first == replace(
+        POOLS[0],
+        cordoned=(),
+        worker_restarts={},
+        worker_concurrency=None,
+        breaker_failure_percent=50,
+        breaker_min_requests=5,
+        breaker_open_ms=5_000,
+        panic_percent=50,
+    )
+    assert second == POOLS[1]
+
+
+def test_routes_of_earlier_writers_keep_their_strategy_and_their_time_outs() -> None:
+    first, second = (codec.decode_section("routes", read_old(file)) for file in OLD_ROUTES)
+    before_keep_alive = replace(ROUTES[0], keep_alive_ms=None)
+    assert second == (before_keep_alive,)
+    older = replace(
+        before_keep_alive,
+        targets=(TargetRecord("tgt_1", "pool_p", 80), TargetRecord("tgt_2", "pool_s", 20)),
+        strategy=Strategy.WEIGHTED,
+        retry_budget_percent=20,
+        max_wait_penalty=0.5,
+    )
+    assert first == (older,)
+
+
+def test_openings_of_earlier_writers_are_of_the_first_attempt() -> None:
+    assert codec.decode_opening(read_old(OLD_OPENING)) == replace(OPENING, attempt=1)
 
 
 def test_every_golden_file_is_checked() -> None:
     files = {path.stem for path in (GOLDEN / "v1").iterdir()}
-    assert files == {document.file for document in DOCUMENTS} | {FIRST_VITALS}
+    assert files == {document.file for document in DOCUMENTS} | OLD_FILES
 
 
 @every_document
@@ -117,7 +175,7 @@ def test_a_torn_document_is_refused(document: Document) -> None:
 def test_a_kind_outside_the_vocabulary_is_refused() -> None:
     data = (GOLDEN / "v1/section-routes.json").read_bytes()
     with pytest.raises(CodecError):
-        codec.decode_section("routes", data.replace(b'"weighted"', b'"clairvoyant"'))
+        codec.decode_section("routes", data.replace(b'"least_work"', b'"clairvoyant"'))
 
 
 @pytest.mark.parametrize("name", ["budgets", "", "key", "keys2/7f"])
@@ -157,6 +215,12 @@ def test_sections_are_indexed_and_assembled_by_noun() -> None:
     assert snapshot.prices["mdl_a"] is PRICES[0]
     assert snapshot.keys == {"7f": {KEYS[0].id: KEYS[0]}}
     assert snapshot.keys["7f"] is keys
+
+
+def test_a_snapshot_from_before_gateways_had_records_has_none() -> None:
+    sections = empty_sections()
+    del sections["gateways"]
+    assert codec.assemble(MANIFEST, sections).gateways == {}
 
 
 def test_a_snapshot_without_one_of_its_sections_is_refused() -> None:
