@@ -11,6 +11,7 @@ import structlog
 import uvloop
 
 from inference.bootstrap import build_gateway, build_gateway_child, build_supervisor
+from inference.gateway.listener import CannotListen
 from inference.observability.logs import configure_logging
 from inference.settings import Settings, SettingsError, load_settings
 
@@ -38,12 +39,13 @@ def main(argv: Sequence[str]) -> int:
 def run_gateway(settings: Settings, _arguments: argparse.Namespace) -> int:
     try:
         asyncio.run(build_gateway(settings).run())
-    except OSError as error:
+    except CannotListen as problem:
         log.error(
-            "HEADWORKS_GATEWAY_HOST and HEADWORKS_GATEWAY_PORT cannot be listened on",
-            host=settings.gateway_host,
-            port=settings.gateway_port,
-            error=str(error),
+            "cannot listen",
+            settings=problem.settings,
+            host=problem.host,
+            port=problem.port,
+            error=problem.why,
         )
         return FAILED
     return 0
@@ -51,14 +53,17 @@ def run_gateway(settings: Settings, _arguments: argparse.Namespace) -> int:
 
 def run_gateway_child(settings: Settings, arguments: argparse.Namespace) -> int:
     listener = socket.socket(fileno=arguments.fd)
+    parent = socket.socket(fileno=arguments.control_fd)
 
     async def serve() -> int:
         try:
-            child = build_gateway_child(settings, slot=arguments.slot)
+            child = build_gateway_child(
+                settings, slot=arguments.slot, parent=parent, generation=arguments.generation
+            )
         except OSError as error:
             log.error("HEADWORKS_VAR cannot be written to", error=str(error))
             return FAILED
-        await child.run(listener, alive_fd=arguments.alive_fd)
+        await child.run(listener)
         return 0
 
     return uvloop.run(serve())
@@ -85,8 +90,9 @@ def _parser() -> argparse.ArgumentParser:
     processes.add_parser("gateway", help="the public socket and the processes that serve it")
     child = processes.add_parser("gateway-child", help="one of those; started by `gateway`")
     child.add_argument("--fd", type=int, required=True, help="the listening socket")
-    child.add_argument("--alive-fd", type=int, required=True, help="a pipe the parent holds")
+    child.add_argument("--control-fd", type=int, required=True, help="a socket to the parent")
     child.add_argument("--slot", type=int, required=True, help="which of them this is")
+    child.add_argument("--generation", type=int, help="the restart this is the result of")
     processes.add_parser("pools", help="the supervisor of the pools' workers")
     return parser
 

@@ -9,6 +9,7 @@ import random
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from prometheus_client import CollectorRegistry
@@ -21,25 +22,33 @@ from inference.events.replay import Replay
 from inference.events.sink import Sink
 from inference.fleet.directory import DirectoryReader, DirectoryWriter, directory_path
 from inference.fleet.lease import LeaderLease
+from inference.fleet.peers import Peers
+from inference.fleet.prefixes import PrefixIndex
 from inference.fleet.registry import FleetRegistry
+from inference.fleet.retries import RetryBudgets
 from inference.gateway.app import GatewayApp
 from inference.gateway.auth import warn_of_lost_peppers
 from inference.gateway.child import Background, GatewayChild
+from inference.gateway.control import ParentLink, Report
+from inference.gateway.dispatch import Dispatcher
 from inference.gateway.parent import GatewayParent
 from inference.gateway.server import make_server
-from inference.gateway.services import Services
+from inference.gateway.services import Services, process_name
 from inference.gateway.traffic import TrafficCounter
+from inference.gateway.wishes import Wishes
 from inference.journal import Journal
+from inference.observability.merging import families_of
 from inference.observability.metrics import GatewayMetrics
 from inference.pools.base import Host
 from inference.pools.gauges import Gauges
 from inference.pools.gpus import Gpus
+from inference.pools.hearing import SUPERVISORS, hear
 from inference.pools.host_use import HostUse
 from inference.pools.log_shipping import LogShipper
 from inference.pools.probes import ProbeClient
 from inference.pools.registry import build_provisioners
 from inference.pools.service import PoolsService
-from inference.pools.supervisor import Supervisor, read_vitals
+from inference.pools.supervisor import Supervisor
 from inference.settings import Settings
 from inference.snapshots.follow import follow
 from inference.snapshots.holder import SnapshotHolder
@@ -54,13 +63,16 @@ def build_gateway(settings: Settings) -> GatewayParent:
     return GatewayParent(
         host=settings.gateway_host,
         port=settings.gateway_port,
+        admin_port=settings.gateway_admin_port,
         processes=settings.gateway_processes,
     )
 
 
-def build_gateway_child(settings: Settings, *, slot: int) -> GatewayChild:
+def build_gateway_child(
+    settings: Settings, *, slot: int, parent: socket.socket, generation: int | None
+) -> GatewayChild:
     """One serving process. Raises OSError if the journal's disk won't have it."""
-    process = f"{settings.gateway_id}/{slot}"
+    process = process_name(settings.gateway_id, slot)
     store = connect_store(settings.state_url)
     holder = _holder(settings)
     directory = DirectoryReader(
@@ -69,13 +81,27 @@ def build_gateway_child(settings: Settings, *, slot: int) -> GatewayChild:
     connections = Connections(
         is_forbidden=partial(is_forbidden_endpoint, own_ports=settings.own_ports)
     )
-    fleet = FleetRegistry(origin_of=connections.origin_of, data_key=settings.data_key)
+    registry = CollectorRegistry()
+    metrics = GatewayMetrics(registry)
+    fleet = _fleet(settings, connections, metrics)
     journal = Journal.create(settings.var / "journals")
     health = StoreHealth("snapshots")
     services = _services(
-        settings, process, holder=holder, health=health, fleet=fleet, journal=journal
+        settings,
+        process,
+        holder=holder,
+        health=health,
+        fleet=fleet,
+        journal=journal,
+        metrics=metrics,
     )
-    vitals = VitalsWriter(store, process, _vitals_of(settings, services, holder, journal))
+    wishes = Wishes(settings.gateway_id, generation=generation, tell=lambda one: link.say(one))
+    record = _vitals_of(settings, services, holder, journal, wishes)
+    vitals = VitalsWriter(store, process, record)
+    link = ParentLink(
+        parent, report=lambda: Report(replace(record(), traffic=()), families_of(registry))
+    )
+    holder.subscribe(wishes.apply_snapshot)
     holder.subscribe(fleet.apply_snapshot)
     holder.subscribe(lambda _snapshot: vitals.write_soon())
     holder.subscribe(partial(warn_of_lost_peppers, peppers=settings.peppers))
@@ -86,11 +112,13 @@ def build_gateway_child(settings: Settings, *, slot: int) -> GatewayChild:
         journal=journal,
         vitals=vitals,
         connections=connections,
+        link=link,
         background=(
             _follow_snapshots(settings, holder, store, health),
             directory.follow,
             Sink(journal, store).run,
             Replay(settings.var / "journals", store).run,
+            Peers(store, process, apply=fleet.apply_loads, clock=time.time).run,
             vitals.run,
         ),
         close_store=store.aclose,
@@ -99,7 +127,7 @@ def build_gateway_child(settings: Settings, *, slot: int) -> GatewayChild:
 
 def build_supervisor(settings: Settings) -> PoolsService:
     """The process that keeps the pools' workers, leading or standing by."""
-    process = f"pools/{socket.gethostname()}-{os.getpid()}"
+    process = f"{SUPERVISORS}{socket.gethostname()}-{os.getpid()}"
     store = connect_store(settings.state_url)
     holder = _holder(settings)
     clock = _steady_clock()
@@ -111,7 +139,7 @@ def build_supervisor(settings: Settings) -> PoolsService:
             store, data_key=settings.data_key, path=directory_path(settings.var)
         ),
         provisioners=build_provisioners(Host(settings, os.environ, clock, probes)),
-        read_vitals=partial(read_vitals, store),
+        hear=partial(hear, store, clock=time.time),
         clock=clock,
     )
     gauges = Gauges(
@@ -166,6 +194,17 @@ def _steady_clock() -> Callable[[], float]:
     return lambda: offset + time.monotonic()
 
 
+def _fleet(settings: Settings, connections: Connections, metrics: GatewayMetrics) -> FleetRegistry:
+    fleet = FleetRegistry(
+        origin_of=connections.origin_of,
+        data_key=settings.data_key,
+        chance=random.random,
+        opened=metrics.breaker_opened,
+    )
+    metrics.watch_breakers(fleet.open_breakers)
+    return fleet
+
+
 def _services(
     settings: Settings,
     process: str,
@@ -174,13 +213,17 @@ def _services(
     health: StoreHealth,
     fleet: FleetRegistry,
     journal: Journal,
+    metrics: GatewayMetrics,
 ) -> Services:
     return Services(
         snapshots=holder,
         state_store=health,
         fleet=fleet,
+        dispatcher=Dispatcher(
+            fleet, prefixes=PrefixIndex(), retries=RetryBudgets(), chance=random.random
+        ),
         books=journal,
-        metrics=GatewayMetrics(CollectorRegistry()),
+        metrics=metrics,
         traffic=TrafficCounter(),
         peppers=settings.peppers,
         body_limit_bytes=settings.body_limit_bytes,
@@ -193,7 +236,11 @@ def _services(
 
 
 def _vitals_of(
-    settings: Settings, services: Services, holder: SnapshotHolder, journal: Journal
+    settings: Settings,
+    services: Services,
+    holder: SnapshotHolder,
+    journal: Journal,
+    wishes: Wishes,
 ) -> Callable[[], Vitals]:
     """What a serving process says of itself."""
     started_at = time.time()
@@ -213,6 +260,10 @@ def _vitals_of(
             events_lost_total=journal.events_lost_total,
             journal_backlog=journal.backlog,
             traffic=services.traffic.records(mono_s=services.stopwatch()),
+            prefill_tokens=services.fleet.prefill_tokens(),
+            breakers=services.fleet.breakers(services.stopwatch()),
+            restart_generation=wishes.restart_generation,
+            is_draining=services.is_draining,
         )
 
     return record

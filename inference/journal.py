@@ -216,7 +216,8 @@ class Journal:
             self._unended.pop(fact.event_id, None)
             self.grown.set()
         else:
-            self._unended[fact.event_id] = draft.line
+            earlier = self._unended.get(fact.event_id, b"")
+            self._unended[fact.event_id] = earlier + draft.line
         if not draft.written.done():
             draft.written.set_result(fact)
 

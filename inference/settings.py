@@ -28,6 +28,7 @@ class Settings:
     gateway_id: str
     gateway_host: str
     gateway_port: int
+    gateway_admin_port: int
     gateway_processes: int
     body_limit_bytes: int
     engine_python: Path | None
@@ -41,6 +42,7 @@ class Settings:
 def load_settings(environ: Mapping[str, str]) -> Settings:
     """Read the settings, or raise SettingsError naming the variable at fault."""
     port = _integer(environ, "HEADWORKS_GATEWAY_PORT", 8400, 1, 65_535)
+    admin_port = _admin_port(environ, port)
     default_id = f"{socket.gethostname()}-{port}"
     return Settings(
         var=Path(environ.get("HEADWORKS_VAR", "var")).resolve(),
@@ -50,11 +52,12 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
         gateway_id=environ.get("HEADWORKS_GATEWAY_ID") or default_id,
         gateway_host=environ.get("HEADWORKS_GATEWAY_HOST", "127.0.0.1"),
         gateway_port=port,
+        gateway_admin_port=admin_port,
         gateway_processes=_integer(environ, "HEADWORKS_GATEWAY_PROCESSES", 2, 1, 256),
         body_limit_bytes=_integer(environ, "HEADWORKS_BODY_LIMIT_MB", 32, 1, 1024) * _MIB,
         engine_python=_path(environ, "HEADWORKS_ENGINE_PYTHON"),
         models_folder=_path(environ, "HEADWORKS_MODELS"),
-        own_ports=_ports(environ, "HEADWORKS_OWN_PORTS") | {port},
+        own_ports=_ports(environ, "HEADWORKS_OWN_PORTS") | {port, admin_port},
         allow_remote_code=environ.get("HEADWORKS_ALLOW_REMOTE_CODE", "0") == "1",
         allow_fake_workers=environ.get("HEADWORKS_ALLOW_FAKE_WORKERS", "0") == "1",
         log_level=environ.get("HEADWORKS_LOG_LEVEL", "info"),
@@ -79,6 +82,15 @@ def _integer(environ: Mapping[str, str], name: str, default: int, least: int, mo
     if not least <= value <= most:
         raise SettingsError(f"{name} must be between {least} and {most}, not {value}")
     return value
+
+
+def _admin_port(environ: Mapping[str, str], gateway_port: int) -> int:
+    """The port beside the gateway's, unless it is given; they can't be one."""
+    name = "HEADWORKS_GATEWAY_ADMIN_PORT"
+    port = _integer(environ, name, min(gateway_port + 1, 65_535), 1, 65_535)
+    if port == gateway_port:
+        raise SettingsError(f"{name} must not be the gateway's own port {port}")
+    return port
 
 
 def _key(environ: Mapping[str, str], name: str) -> bytes:

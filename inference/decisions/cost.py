@@ -25,9 +25,9 @@ def bound_prompt_tokens(*, body_bytes: int, messages: int) -> int:
 
 
 def bound_output_tokens(requested_tokens: int | None, *, answers: int, default_tokens: int) -> int:
-    """The most tokens `answers` answers can have; `default_tokens` each if none were named."""
+    """The most tokens so many answers can have; `default_tokens` each if none were named."""
     each = default_tokens if requested_tokens is None else max(requested_tokens, 0)
-    return min(each * max(answers, 1), MAX_TOKENS)
+    return min(each * max(answers, 0), MAX_TOKENS)
 
 
 def price_used(record: PriceRecord | None) -> PriceUsed | None:

@@ -1,18 +1,17 @@
 """What becomes of each worker: what is wanted and what was seen go in, steps come out.
 
 A worker is started, proves itself, serves, is drained and ends; one that dies is started again
-after a back-off. Nothing here looks at a process or a clock: the shell carries steps out and says
-next time what it saw.
+after a back-off, one that is to be idle is drained and kept. Nothing here looks at a process or a
+clock: the shell carries steps out and says next time what it saw.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from inference.contract.fleet import WorkerEntry
-from inference.contract.kinds import ProcessRole, Task, WorkerState
+from inference.contract.kinds import PoolPower, Task, WorkerState
 from inference.contract.snapshot import PoolRecord
-from inference.contract.vitals import Vitals
 
 FIRST_BACKOFF_S = 1.0
 LONGEST_BACKOFF_S = 120.0
@@ -29,6 +28,8 @@ UNHEALTHY_S = 60.0
 
 KILL_GRACE_S = 5.0
 """What a group gets to end by itself once its requests have had their time."""
+
+_SET_ASIDE = (WorkerState.DRAINING, WorkerState.DRAINED)
 
 
 class Presence(StrEnum):
@@ -66,6 +67,11 @@ class WorkerSpec:
     task: Task
     digest: str
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it is to run without being sent anything."""
+        return self.pool.power is PoolPower.DRAINED or self.ordinal in self.pool.cordoned
+
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
@@ -83,7 +89,8 @@ class Worker:
 
     `failures` are deaths and refused starts in a row. `retry_at` is set while nothing runs.
     `drain_generation` is the directory's generation that first showed it draining, `told_at` the
-    time of its SIGTERM, `patience_s` what its requests get from `changed_at` on.
+    time of its SIGTERM, `patience_s` what its requests get from `changed_at` on: for ever if it is
+    drained to be kept.
     """
 
     id: str
@@ -126,6 +133,13 @@ class Situation:
     released: frozenset[str] = frozenset()
 
 
+def make_spec(pool: PoolRecord, ordinal: int, *, task: Task, digest: str) -> WorkerSpec:
+    """One worker of a pool whose engines have this digest; its own restarts make it another."""
+    restarts = pool.worker_restarts.get(str(ordinal), 0)
+    own = f"{digest}+{restarts}" if restarts else digest
+    return WorkerSpec(f"{pool.id}-{ordinal}", pool, ordinal, task, own)
+
+
 def plan_workers(
     specs: Sequence[WorkerSpec],
     workers: Mapping[str, Worker],
@@ -156,11 +170,18 @@ def _awaiting_turn(specs: Sequence[WorkerSpec], workers: Mapping[str, Worker]) -
     waiting: set[str] = set()
     for siblings in pools.values():
         outdated = [one.id for one in siblings if _is_outdated_ready(one, workers.get(one.id))]
-        is_settled = all(
-            one.id in workers and workers[one.id].state is WorkerState.READY for one in siblings
-        )
+        is_settled = all(_is_settled(one, workers.get(one.id)) for one in siblings)
         waiting.update(outdated[1:] if is_settled else outdated)
     return frozenset(waiting)
+
+
+def _is_settled(spec: WorkerSpec, worker: Worker | None) -> bool:
+    """Whether a worker serves, or is out because an operator wants it out."""
+    if worker is None:
+        return False
+    if spec.is_idle and worker.state in _SET_ASIDE:
+        return worker.digest == spec.digest and worker.patience_s == math.inf
+    return worker.state is WorkerState.READY
 
 
 def _is_outdated_ready(spec: WorkerSpec, worker: Worker | None) -> bool:
@@ -177,9 +198,9 @@ def _step(
         return _begin(spec, None, situation) if spec is not None and is_leader else None
     if not situation.owns_processes:
         return _watch(spec, worker, seen, situation)
-    if worker.state is WorkerState.DRAINING:
-        return _drain(spec, worker, seen, situation)
     is_wanted = spec is not None and spec.digest == worker.digest
+    if worker.state is WorkerState.DRAINING and worker.patience_s < math.inf:
+        return _drain(spec, worker, seen, situation)
     if not is_wanted and situation.authority is Authority.LEADER:
         return _retire(spec, worker, seen, situation)
     return _tend(spec, worker, seen, situation) if spec is not None else None
@@ -188,20 +209,20 @@ def _step(
 def _begin(spec: WorkerSpec, former: Worker | None, situation: Situation) -> Step:
     """Start a worker; what it went through counts on only while its spec is the same."""
     known = former if former is not None and former.digest == spec.digest else None
-    owns = situation.owns_processes
     worker = Worker(
         id=spec.id,
         pool_id=spec.pool.id,
         digest=spec.digest,
-        state=WorkerState.STARTING if owns else WorkerState.READY,
+        state=WorkerState.STARTING,
         changed_at=situation.now,
         base_url=former.base_url if former else "",
         drain_timeout_s=spec.pool.drain_timeout_s,
         started_at=situation.now,
-        ready_at=None if owns else situation.now,
         restarts=_restarts_after(known),
         failures=known.failures if known else 0,
     )
+    if not situation.owns_processes:
+        worker = _well(spec, worker, situation.now)
     return Step(worker, Act.START)
 
 
@@ -219,16 +240,43 @@ def _watch(
         return Step(worker, Act.FORGET)
     if spec.digest != worker.digest:
         return _begin(spec, None, situation)
-    return _follow_probes(worker, seen, situation.now)
+    return _follow(spec, worker, seen, situation)
 
 
-def _follow_probes(worker: Worker, seen: Sighting, now: float) -> Step | None:
-    """Between ready and failed by what the probes say, while the worker lives."""
-    if worker.state is WorkerState.READY and seen.failed_probes >= FAILED_PROBES:
-        return Step(replace(worker, state=WorkerState.FAILED, changed_at=now, detail=seen.detail))
-    if worker.state is WorkerState.FAILED and seen.is_ready and seen.failed_probes == 0:
-        return Step(_ready(worker, now))
-    return None
+def _follow(spec: WorkerSpec, worker: Worker, seen: Sighting, situation: Situation) -> Step | None:
+    """Between ready, drained and failed by what is wanted and what the probes say, while it lives.
+
+    What is drained to be kept has all the time its requests take.
+    """
+    now, state = situation.now, worker.state
+    if state is WorkerState.FAILED:
+        return Step(_well(spec, worker, now)) if _is_well(seen) else None
+    if seen.failed_probes >= FAILED_PROBES:
+        failed = replace(worker, state=WorkerState.FAILED, changed_at=now, detail=seen.detail)
+        return Step(failed)
+    if spec.is_idle:
+        if state is WorkerState.READY:
+            return Step(_set_aside(worker, now))
+        is_left = state is WorkerState.DRAINING and worker.id in situation.released
+        return Step(replace(worker, state=WorkerState.DRAINED, changed_at=now)) if is_left else None
+    return Step(_ready(worker, now)) if state is not WorkerState.READY and _is_well(seen) else None
+
+
+def _is_well(seen: Sighting) -> bool:
+    return seen.is_ready and seen.failed_probes == 0
+
+
+def _well(spec: WorkerSpec, worker: Worker, now: float) -> Worker:
+    """A worker that can serve, in the state that is wanted of it."""
+    ready = _ready(worker, now)
+    return _set_aside(ready, now) if spec.is_idle else ready
+
+
+def _set_aside(worker: Worker, now: float) -> Worker:
+    """A worker that is sent nothing new from now on and goes on running."""
+    return replace(
+        worker, state=WorkerState.DRAINING, changed_at=now, patience_s=math.inf, detail=None
+    )
 
 
 def _ready(worker: Worker, now: float) -> Worker:
@@ -239,6 +287,7 @@ def _ready(worker: Worker, now: float) -> Worker:
         ready_at=now,
         told_at=None,
         drain_generation=None,
+        patience_s=0.0,
         detail=None,
     )
 
@@ -256,14 +305,14 @@ def _tend(spec: WorkerSpec, worker: Worker, seen: Sighting, situation: Situation
     if worker.state is WorkerState.STARTING:
         return _prove(spec, worker, seen, now)
     if worker.state is WorkerState.FAILED and now - worker.changed_at >= UNHEALTHY_S:
-        if not (seen.is_ready and seen.failed_probes == 0):
+        if not _is_well(seen):
             return Step(set_back(worker, seen.detail or "it no longer answers", now), Act.KILL)
-    return _follow_probes(worker, seen, now)
+    return _follow(spec, worker, seen, situation)
 
 
 def _prove(spec: WorkerSpec, worker: Worker, seen: Sighting, now: float) -> Step | None:
     if seen.is_ready:
-        return Step(_ready(worker, now))
+        return Step(_well(spec, worker, now))
     limit_s = spec.pool.start_timeout_s
     if now - (worker.started_at or now) >= limit_s:
         why = f"not ready within {limit_s} s"
@@ -298,8 +347,8 @@ def _drain(
         return Step(worker, Act.KILL)
     if worker.told_at is not None:
         return None
-    if spec is not None and spec.digest == worker.digest:
-        return Step(_ready(worker, now))
+    if spec is not None and spec.digest == worker.digest and _is_well(seen):
+        return Step(replace(worker, patience_s=math.inf) if spec.is_idle else _ready(worker, now))
     if worker.id in situation.released or now >= deadline:
         return Step(replace(worker, told_at=now), Act.TERMINATE)
     return None
@@ -329,48 +378,3 @@ def backoff_s(failures: int) -> float:
     """Seconds to wait after so many failures in a row."""
     doublings = min(max(failures, 1) - 1, 30)
     return min(FIRST_BACKOFF_S * 2.0**doublings, LONGEST_BACKOFF_S)
-
-
-def adopt(found: Worker, prior: WorkerEntry | None, now: float) -> Worker:
-    """A worker that outlived its supervisor. One that served goes on serving, the rest must prove.
-
-    Its time to start begins anew: how long it has been running says nothing about its health.
-    """
-    served = prior is not None and prior.base_url == found.base_url
-    is_ready = prior is not None and served and prior.state is WorkerState.READY
-    return replace(
-        found,
-        state=WorkerState.READY if is_ready else WorkerState.STARTING,
-        changed_at=prior.changed_at if prior is not None and is_ready else now,
-        started_at=now,
-        ready_at=now if is_ready else None,
-        restarts=prior.restarts if prior is not None else 0,
-    )
-
-
-def entry_of(worker: Worker, *, uses_derived_key: bool) -> WorkerEntry:
-    """The worker as the directory shows it."""
-    return WorkerEntry(
-        id=worker.id,
-        pool_id=worker.pool_id,
-        base_url=worker.base_url,
-        state=worker.state,
-        changed_at=worker.changed_at,
-        uses_derived_key=uses_derived_key,
-        restarts=worker.restarts,
-        detail=worker.detail,
-    )
-
-
-def is_released(worker: Worker, vitals: Iterable[Vitals]) -> bool:
-    """Whether every live gateway knows that this worker drains and has nothing running there."""
-    generation = worker.drain_generation
-    if generation is None:
-        return False
-    return all(
-        record.directory_generation is not None
-        and record.directory_generation >= generation
-        and record.inflight.get(worker.id, 0) == 0
-        for record in vitals
-        if record.role is ProcessRole.GATEWAY
-    )

@@ -1,12 +1,11 @@
 """What to do with a request: which route, which targets in which order, at what most cost."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, TypeVar
 
 from inference.contract.events import PriceUsed
-from inference.contract.kinds import PoolPower
+from inference.contract.kinds import Endpoint, PoolPower
 from inference.contract.snapshot import (
     ConfigSnapshot,
     KeyRecord,
@@ -15,47 +14,61 @@ from inference.contract.snapshot import (
     TargetRecord,
 )
 from inference.decisions.cost import bound_output_tokens, cost_at_most, price_used
-from inference.decisions.routing.registry import REGISTRY as STRATEGIES
+from inference.decisions.endpoints import EVERYTHING, Offers, fitting_targets, misfit
+from inference.decisions.routing.draws import order_targets
 
 
 class RefusalCode(StrEnum):
     """Why no plan could be made."""
 
     MODEL_NOT_FOUND = "model_not_found"
+    WRONG_ENDPOINT = "wrong_endpoint"
     NO_CAPACITY = "no_capacity"
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A "no" with its reason; `route` is set if it got as far as one the caller may see."""
+    """A "no" with its reason; `route` is set if it got as far as one the caller may see.
+
+    `message` is for the caller, "" where the code says it all.
+    """
 
     code: RefusalCode
     route: RouteRecord | None = None
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestFacts:
-    """What a plan needs to know of a request. `answers` is how many were asked for (`n`)."""
+    """What a plan needs to know of a request.
+
+    `answers` is how many were asked for in all: `n` for each prompt, 0 where none is generated.
+    """
 
     model: str
     prompt_tokens_max: int
     output_tokens_requested: int | None = None
     answers: int = 1
+    endpoint: Endpoint = Endpoint.CHAT
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedTarget:
-    """One destination with all that an attempt on it needs of the snapshot."""
+    """One destination with all that an attempt on it needs of the snapshot.
+
+    `max_context_tokens` is its model's; None is not known.
+    """
 
     target: TargetRecord
     pool: PoolRecord
     price: PriceUsed | None
     cost_max_nanousd: int | None
+    max_context_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The route taken and its targets in the order they are tried.
+    """The route taken and its targets in an order drawn by weight.
 
     `cost_max_nanousd` is the bound at the dearest target, None as soon as one has no price. `at` is
     seconds since the epoch, `u` the chance it was drawn with: the same inputs give the same plan.
@@ -70,35 +83,26 @@ class Plan:
     u: float
 
 
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """One attempt that failed in a way another may mend; `may_repeat`: even on the same worker."""
-
-    target_id: str
-    worker_id: str
-    may_repeat: bool
-
-
-class Candidate(Protocol):
-    """What is asked of a worker before it is chosen."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def inflight(self) -> int: ...
-
-
-C = TypeVar("C", bound=Candidate)
-
-
 def plan_request(
-    snapshot: ConfigSnapshot, identity: KeyRecord, *, request: RequestFacts, now: float, u: float
+    snapshot: ConfigSnapshot,
+    identity: KeyRecord,
+    *,
+    request: RequestFacts,
+    now: float,
+    u: float,
+    offers: Offers = EVERYTHING,
 ) -> Plan | Refusal:
-    """Find the route the caller named, if the key may use it, and order its targets by `u`."""
+    """Find the route the caller named, if the key may use it, and order its targets by `u`.
+
+    Targets that don't answer the request's endpoint are left out; `offers` is what backends can do.
+    """
     route = find_route(snapshot, identity, request.model)
     if route is None:
         return Refusal(RefusalCode.MODEL_NOT_FOUND)
+    fitting = fitting_targets(snapshot, route, request.endpoint, offers=offers)
+    if route.targets and not fitting:
+        message = misfit(snapshot, route, request.endpoint, offers=offers)
+        return Refusal(RefusalCode.WRONG_ENDPOINT, route, message)
     output_tokens_max = bound_output_tokens(
         request.output_tokens_requested,
         answers=request.answers,
@@ -106,7 +110,7 @@ def plan_request(
     )
     targets = tuple(
         _planned(snapshot, target, pool, (request.prompt_tokens_max, output_tokens_max))
-        for target in STRATEGIES[route.strategy](route.targets, u=u)
+        for target in order_targets(fitting, u=u)
         if (pool := _running_pool(snapshot, target)) is not None
     )
     if not targets:
@@ -138,39 +142,6 @@ def is_visible(route: RouteRecord, identity: KeyRecord) -> bool:
     return identity.route_names is None or route.name in identity.route_names
 
 
-def next_target(
-    plan: Plan, tried: Sequence[Tried], *, available: Collection[str]
-) -> PlannedTarget | None:
-    """The target of the next attempt, or None when it is time to give up.
-
-    `available` holds the targets with a ready worker that has not been tried. Each target is tried
-    once; the only one of a route is tried on its other workers, or once more on the same.
-    """
-    if len(tried) >= plan.route.max_attempts:
-        return None
-    done = {one.target_id for one in tried}
-    for planned in plan.targets:
-        if planned.target.id not in done and planned.target.id in available:
-            return planned
-    only = plan.targets[0]
-    if len(plan.targets) > 1 or not tried:
-        return None
-    may_repeat = len(tried) == 1 and tried[0].may_repeat
-    return only if may_repeat or only.target.id in available else None
-
-
-def choose_worker(workers: Sequence[C], *, tried: Collection[str], u: float) -> C | None:
-    """The ready worker with the least in flight, a new one before a tried one; `u` breaks ties."""
-    if len(workers) == 1:
-        return workers[0]
-    fresh = [worker for worker in workers if worker.id not in tried] or workers
-    if not fresh:
-        return None
-    least = min(worker.inflight for worker in fresh)
-    equals = [worker for worker in fresh if worker.inflight == least]
-    return equals[int(u * len(equals))]
-
-
 def _running_pool(snapshot: ConfigSnapshot, target: TargetRecord) -> PoolRecord | None:
     pool = snapshot.pools.get(target.pool_id)
     return pool if pool is not None and pool.power is PoolPower.RUNNING else None
@@ -180,8 +151,15 @@ def _planned(
     snapshot: ConfigSnapshot, target: TargetRecord, pool: PoolRecord, most: tuple[int, int]
 ) -> PlannedTarget:
     price = price_used(snapshot.prices.get(pool.model_id))
+    model = snapshot.models.get(pool.model_id)
     prompt_tokens, output_tokens = most
-    return PlannedTarget(target, pool, price, cost_at_most(prompt_tokens, output_tokens, price))
+    return PlannedTarget(
+        target,
+        pool,
+        price,
+        cost_at_most(prompt_tokens, output_tokens, price),
+        None if model is None else model.max_context_tokens,
+    )
 
 
 def _dearest(costs: Sequence[int | None]) -> int | None:

@@ -31,6 +31,7 @@ class JournalFeed:
         self._reader = JournalReader(journal.folder)
         self._identity: tuple[bytes, bytes, bytes] | None = None
         self._held: list[StoredEnd] = []
+        self._untold_start = 0
 
     async def step(self) -> bool:
         """Feed what there is and delete what is recorded; True once all of it is recorded.
@@ -41,7 +42,8 @@ class JournalFeed:
         if state.identity is None:
             raise StoreUnseeded
         if state.identity != self._identity:
-            self._begin_again(state.identity)
+            with _disk():
+                self._begin_again(state.identity)
         self._delete_recorded(state.mark)
         await self._feed(state.mark)
         return state.mark >= self._journal.seq
@@ -51,15 +53,24 @@ class JournalFeed:
         self._reader.close()
 
     def _begin_again(self, identity: tuple[bytes, bytes, bytes]) -> None:
-        """Go back to the oldest kept end: another store, or an emptied one, has none of them."""
+        """Go back to the oldest kept end: another store, or an emptied one, has none of them.
+
+        And say where that is: another ledger may be waiting for what is here no longer.
+        """
         if self._identity is not None:
             log.info("events fed again", journal=self._journal.journal_id)
         self._identity = identity
         self._reader.rewind()
         self._held = []
         self._journal.fed_seq = 0
+        oldest = next(iter(segments_of(self._journal.folder)), None)
+        self._untold_start = (seq_before(oldest) or 0) if oldest is not None else 0
 
     async def _feed(self, mark: int) -> None:
+        start = self._untold_start
+        if start and not await self._stream.append_start(self._journal.journal_id, start):
+            return
+        self._untold_start = 0
         while self._held or self._read():
             ends = [end.encoded for end in self._held if end.seq > mark]
             if ends and not await self._stream.append(ends):

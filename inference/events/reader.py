@@ -103,10 +103,13 @@ def _start_seq(line: bytes) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """What is in a journal nobody writes: the number of its ends, and openings without one."""
+    """What is in a journal nobody writes: the number of its ends, and requests without one.
+
+    A request is the openings of its attempts, in their order.
+    """
 
     seq: int
-    unended: tuple[Opening, ...]
+    unended: tuple[tuple[Opening, ...], ...]
 
 
 class _Ids(msgspec.Struct):
@@ -123,17 +126,18 @@ _event_id = msgspec.json.Decoder(_Fact)
 def read_remains(folder: Path) -> Remains:
     """Read a whole journal. Lines that cannot be read are logged and passed over."""
     seq = 0
-    unended: dict[str, bytes] = {}
+    unended: dict[str, list[bytes]] = {}
     for segment in segments_of(folder):
         with segment.open("rb") as file:
             for line in file:
                 if not line.endswith(b"\n"):
                     break
                 seq = _note(line, seq, unended)
-    return Remains(seq, tuple(_openings(unended.values())))
+    requests = (tuple(_openings(lines)) for lines in unended.values())
+    return Remains(seq, tuple(openings for openings in requests if openings))
 
 
-def _note(line: bytes, seq: int, unended: dict[str, bytes]) -> int:
+def _note(line: bytes, seq: int, unended: dict[str, list[bytes]]) -> int:
     """Take one line into account and return the number of ends so far."""
     before = _start_seq(line)
     if before is not None:
@@ -147,12 +151,13 @@ def _note(line: bytes, seq: int, unended: dict[str, bytes]) -> int:
     if is_end:
         unended.pop(event_id, None)
     elif line.startswith(OPENING):
-        unended[event_id] = line[len(OPENING) :]
+        unended.setdefault(event_id, []).append(line[len(OPENING) :])
     return seq + is_end
 
 
 def _openings(lines: Iterable[bytes]) -> Iterator[Opening]:
-    for line in lines:
+    """One opening an attempt: each segment repeats those that were open when it began."""
+    for line in dict.fromkeys(lines):
         try:
             yield decode_opening(line)
         except CodecError as error:

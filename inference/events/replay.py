@@ -4,6 +4,7 @@ Any process of the host may do it; a journal's lock makes it one at a time.
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,13 +27,29 @@ STEP_PERIOD_S = 1.0
 log = structlog.get_logger(__name__)
 
 
-def lost_end(opening: Opening) -> End:
-    """The end of a request whose gateway died: it may have cost nothing, or all it was allowed.
+def lost_end(openings: Sequence[Opening]) -> End:
+    """The end of a request whose gateway died, from the openings of its attempts.
 
-    When it ended nobody knows, so its time is the opening's and its duration 0.
+    Each attempt may have cost nothing, or all it was allowed. When it ended nobody knows, so its
+    time is the opening's and its duration 0.
     """
-    charge = Charge(
-        attempt=1,
+    first = openings[0]
+    return End(
+        event_id=first.event_id,
+        at_ms=first.at_ms,
+        received_at_ms=first.at_ms,
+        origin=first.origin,
+        outcome=Outcome.LOST_GATEWAY,
+        http_status=0,
+        charges=tuple(_lost_charge(opening) for opening in openings),
+        total_ms=0.0,
+        output_tokens_max=first.output_tokens_max,
+    )
+
+
+def _lost_charge(opening: Opening) -> Charge:
+    return Charge(
+        attempt=opening.attempt,
         target_id=opening.target_id,
         pool_id=opening.pool_id,
         model_id=opening.model_id,
@@ -44,17 +61,6 @@ def lost_end(opening: Opening) -> End:
         price=opening.price,
         cost_nanousd=None if opening.cost_max_nanousd is None else 0,
         cost_max_nanousd=opening.cost_max_nanousd,
-    )
-    return End(
-        event_id=opening.event_id,
-        at_ms=opening.at_ms,
-        received_at_ms=opening.at_ms,
-        origin=opening.origin,
-        outcome=Outcome.LOST_GATEWAY,
-        http_status=0,
-        charges=(charge,),
-        total_ms=0.0,
-        output_tokens_max=opening.output_tokens_max,
     )
 
 
@@ -155,7 +161,7 @@ class Replay:
 async def _close_open_requests(journal: Journal) -> None:
     remains = await asyncio.to_thread(read_remains, journal.folder)
     journal.seq = remains.seq
-    await asyncio.gather(*(journal.close(lost_end(opening)) for opening in remains.unended))
+    await asyncio.gather(*(journal.close(lost_end(openings)) for openings in remains.unended))
     log.info(
         "journal adopted",
         journal=journal.journal_id,

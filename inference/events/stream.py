@@ -54,5 +54,12 @@ class UsageStream:
 
     async def append(self, ends: Sequence[bytes]) -> bool:
         """Append encoded ends in order, all or none; False if the stream is full."""
-        arguments: list[bytes | str | int] = [self._max_entries, wire.USAGE_FIELD, *ends]
+        return await self._add(wire.USAGE_FIELD, *ends)
+
+    async def append_start(self, journal_id: str, seq: int) -> bool:
+        """Say that a journal no longer has its ends up to `seq`; False if the stream is full."""
+        return await self._add(wire.USAGE_START_FIELD, f"{journal_id} {seq}")
+
+    async def _add(self, field: str, *values: bytes | str) -> bool:
+        arguments: list[bytes | str | int] = [self._max_entries, field, *values]
         return bool(await self._append(keys=[wire.USAGE_STREAM], args=arguments))

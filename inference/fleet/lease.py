@@ -18,11 +18,16 @@ RENEWALS = 3
 
 log = structlog.get_logger(__name__)
 
-# ARGV: owner, life in ms, the least token. A store that lost its counter must not hand out a
-# token smaller than one that is already in use.
+# KEYS: lease, counter, directory. ARGV: owner, life in ms, the least token. A store that was
+# emptied or put back to an older copy must not hand out a token that was in use. So the counter is
+# not believed alone: the store's clock in milliseconds runs ahead of it, and the directory and what
+# we saw ourselves are outbid.
 _ACQUIRE = """
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
-local token = math.max(redis.call('INCR', KEYS[2]), tonumber(ARGV[3]))
+local written = tonumber(redis.call('HGET', KEYS[3], 'token') or '0')
+local time = redis.call('TIME')
+local clock = time[1] * 1000 + math.floor(time[2] / 1000)
+local token = math.max(redis.call('INCR', KEYS[2]), clock, written + 1, tonumber(ARGV[3]))
 redis.call('SET', KEYS[2], string.format('%d', token))
 redis.call('SET', KEYS[1], string.format('%d', token) .. ':' .. ARGV[1], 'PX', ARGV[2])
 return token
@@ -126,7 +131,8 @@ class LeaderLease:
 
     async def _try_to_get(self) -> None:
         args = [self._owner, self._life_ms(), str(self._least_token)]
-        token = await self._acquire(keys=[wire.LEADER, wire.FENCING], args=args)
+        keys = [wire.LEADER, wire.FENCING, wire.DIRECTORY]
+        token = await self._acquire(keys=keys, args=args)
         if token:
             self.token = int(token)
             log.info("leadership taken", fencing_token=self.token)

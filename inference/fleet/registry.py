@@ -1,85 +1,78 @@
-"""A gateway's live view of the workers: which are ready, and what this process has sent to each.
+"""A gateway's live view of the workers: which may be sent to, and what was sent to each.
 
 Workers come from the snapshot (those of static pools) and from the directory, which has the last
 word on their state. A worker keeps its counter for as long as it keeps its id, so that a drain sees
 the requests that are still under way when it has left both.
 """
 
+import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
 from inference.contract.fleet import Directory, WorkerEntry
-from inference.contract.kinds import Endpoint, PoolPower, Provisioner, WorkerState
+from inference.contract.kinds import (
+    BreakerState,
+    Endpoint,
+    PoolPower,
+    Provisioner,
+    WorkerState,
+)
 from inference.contract.sealing import SealError, decrypt, worker_key
 from inference.contract.snapshot import ConfigSnapshot, PoolRecord
-from inference.workers.connections import Origin, path_of
+from inference.decisions.breaker import CLOSED, Breaker, Capacity, capacity_of, policy_of
+from inference.fleet.breakers import WorkerBreaker
+from inference.fleet.peers import PeerLoad
+from inference.fleet.prefixes import salt_of
+from inference.fleet.worker import USUAL_CONCURRENCY, Address, Worker
+from inference.workers.connections import Origin, path_of, root_path_of
 
 log = structlog.get_logger(__name__)
 
-ENDPOINT_PATHS: Mapping[Endpoint, str] = {Endpoint.CHAT: "/chat/completions"}
+ENDPOINT_PATHS: Mapping[Endpoint, str] = {
+    Endpoint.CHAT: "/chat/completions",
+    Endpoint.COMPLETIONS: "/completions",
+    Endpoint.EMBEDDINGS: "/embeddings",
+}
+"""Below a worker's base URL, which usually ends in `/v1`."""
+
+ROOT_PATHS: Mapping[Endpoint, str] = {
+    Endpoint.TOKENIZE: "/tokenize",
+    Endpoint.DETOKENIZE: "/detokenize",
+}
+"""Beside `/v1`, where vLLM has what is not OpenAI's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a worker listens and what opens it: ready to be sent to. Never logged or shown."""
-
-    base_url: str
-    origin: Origin
-    paths: Mapping[Endpoint, bytes]
-    authorization: bytes
-
-    def __repr__(self) -> str:
-        return f"Address({self.base_url!r})"
-
-
-class Worker:
-    """One worker as this process sees it; `inflight` counts the leases that are out."""
-
-    __slots__ = ("address", "id", "inflight", "pool_id", "state")
-
-    def __init__(self, worker_id: str, pool_id: str, address: Address, state: WorkerState) -> None:
-        self.id = worker_id
-        self.pool_id = pool_id
-        self.address = address
-        self.state = state
-        self.inflight = 0
-
-    def lease(self) -> "Lease":
-        """Count one request; its lease takes it back."""
-        self.inflight += 1
-        return Lease(self)
-
-
-class Lease:
-    """One request counted against one worker, until it is released, which counts once."""
-
-    __slots__ = ("_worker",)
-
-    def __init__(self, worker: Worker) -> None:
-        self._worker: Worker | None = worker
-
-    def release(self) -> None:
-        worker, self._worker = self._worker, None
-        if worker is not None:
-            worker.inflight -= 1
+_NOBODY: Capacity[Worker] = Capacity(())
 
 
 class FleetRegistry:
     """All workers of a process. `apply_snapshot` and `apply_directory` are listeners: no failing.
 
-    `origin_of` gives the connections to a base URL; `data_key` opens credentials.
+    `origin_of` gives the connections to a base URL; `data_key` opens credentials; `chance` gives
+    numbers in [0, 1); `opened` is told the pool of each worker whose breaker opens.
     """
 
-    def __init__(self, *, origin_of: Callable[[str], Origin], data_key: bytes) -> None:
+    def __init__(
+        self,
+        *,
+        origin_of: Callable[[str], Origin],
+        data_key: bytes,
+        chance: Callable[[], float] = random.random,
+        opened: Callable[[str], None] | None = None,
+    ) -> None:
         self._origin_of = origin_of
         self._data_key = data_key
+        self._chance = chance
+        self._opened_breaker = opened
+        self._suspects: set[str] = set()
         self._snapshot: ConfigSnapshot | None = None
         self._directory: Directory | None = None
         self._workers: dict[str, Worker] = {}
         self._leaving: list[Worker] = []
-        self._ready: Mapping[str, tuple[Worker, ...]] = {}
+        self._ready: Mapping[str, Capacity[Worker]] = {}
+        self._loads: Mapping[str, PeerLoad] = {}
         self._opened: dict[str, str | None] = {}
 
     def apply_snapshot(self, snapshot: ConfigSnapshot) -> None:
@@ -98,8 +91,42 @@ class FleetRegistry:
         return None if self._directory is None else self._directory.generation
 
     def ready(self, pool_id: str) -> tuple[Worker, ...]:
-        """The workers of a pool that may be sent to."""
-        return self._ready.get(pool_id, ())
+        """The workers of a pool that are ready, whatever their breakers say."""
+        return tuple(self._ready.get(pool_id, _NOBODY).workers)
+
+    def capacity(self, pool_id: str, now_s: float) -> Capacity[Worker]:
+        """The workers of a pool that may be sent to now; the time is the breakers' clock's."""
+        ready = self._ready.get(pool_id, _NOBODY)
+        if not self._suspects:
+            return ready
+        admitted = tuple(one for one in ready.workers if one.breaker.lets_through(now_s))
+        if self._snapshot is None or len(admitted) == len(ready.workers):
+            return ready
+        pool = self._snapshot.pools[pool_id]
+        return capacity_of(ready.workers, admitted, panic_percent=pool.panic_percent)
+
+    def breakers(self, now_s: float) -> dict[str, BreakerState]:
+        """The breakers that are not closed, by worker id."""
+        return {one: self._workers[one].breaker.shown(now_s) for one in sorted(self._suspects)}
+
+    def open_breakers(self) -> dict[str, int]:
+        """How many workers of each pool have a breaker that is not closed."""
+        counts = dict.fromkeys(self._ready, 0)
+        for worker_id in self._suspects:
+            pool_id = self._workers[worker_id].pool_id
+            counts[pool_id] = counts.get(pool_id, 0) + 1
+        return counts
+
+    def apply_loads(self, loads: Mapping[str, PeerLoad]) -> None:
+        """Take what the other processes have under way."""
+        self._loads = loads
+        for worker in self._workers.values():
+            _take_load(worker, loads.get(worker.id))
+
+    def prefill_tokens(self) -> dict[str, int]:
+        """Prompt tokens that were sent, are not cached there and not answered, by worker id."""
+        everybody = (*self._workers.values(), *self._leaving)
+        return {one.id: one.prefill_tokens for one in everybody if one.prefill_tokens}
 
     def inflight(self) -> dict[str, int]:
         """Requests under way by worker id, zeros included for workers that are there."""
@@ -117,9 +144,59 @@ class FleetRegistry:
         for pool, entry in _entries(self._snapshot, self._directory):
             address = self._address(pool, entry, opened)
             if address is not None:
-                self._workers[entry.id] = _updated(before.pop(entry.id, None), entry, address)
+                worker = self._updated(before.pop(entry.id, None), entry, address)
+                worker.concurrency = _concurrency_of(pool)
+                worker.breaker.policy = policy_of(pool)
+                if _is_cordoned(pool, entry) and worker.state is WorkerState.READY:
+                    worker.state = WorkerState.DRAINING
+                self._workers[entry.id] = worker
         self._leaving.extend(worker for worker in before.values() if worker.inflight)
         self._ready = _by_pool(self._workers.values())
+        self._suspects = {
+            one.id for one in self._workers.values() if one.breaker.value is not CLOSED
+        }
+
+    def _updated(self, worker: Worker | None, entry: WorkerEntry, address: Address) -> Worker:
+        life = f"{entry.id} {entry.restarts} {entry.base_url}"
+        if worker is None:
+            breaker = self._breaker_of(entry)
+            worker = Worker(
+                entry.id,
+                entry.pool_id,
+                address,
+                entry.state,
+                breaker=breaker,
+                life=life,
+                salt=salt_of(life),
+            )
+            _take_load(worker, self._loads.get(entry.id))
+        elif worker.life != life:
+            worker.begin_life(life, salt=salt_of(life), breaker=self._breaker_of(entry))
+        worker.pool_id = entry.pool_id
+        worker.address = address
+        worker.state = entry.state
+        return worker
+
+    def _breaker_of(self, entry: WorkerEntry) -> WorkerBreaker:
+        assert self._snapshot is not None
+        return WorkerBreaker(
+            policy_of(self._snapshot.pools[entry.pool_id]),
+            chance=self._chance,
+            changed=partial(self._note_breaker, entry.id, entry.pool_id),
+        )
+
+    def _note_breaker(self, worker_id: str, pool_id: str, before: Breaker, after: Breaker) -> None:
+        worker = self._workers.get(worker_id)
+        if worker is not None and worker.breaker.value is not CLOSED:
+            self._suspects.add(worker_id)
+        else:
+            self._suspects.discard(worker_id)
+        if after.openings > before.openings:
+            log.warning("breaker opened", worker_id=worker_id, in_a_row=after.openings)
+            if self._opened_breaker is not None:
+                self._opened_breaker(pool_id)
+        elif after is CLOSED:
+            log.info("breaker closed", worker_id=worker_id)
 
     def _address(
         self, pool: PoolRecord, entry: WorkerEntry, opened: Mapping[str, str | None]
@@ -144,7 +221,7 @@ class FleetRegistry:
         return Address(
             base_url=base_url,
             origin=self._origin_of(base_url),
-            paths={end: path_of(base_url, path) for end, path in ENDPOINT_PATHS.items()},
+            paths=_paths(base_url),
             authorization=authorization,
         )
 
@@ -156,6 +233,11 @@ class FleetRegistry:
             secret = _open_credential(self._data_key, sealed, pool_id=pool.id)
         self._opened[sealed] = secret
         return secret
+
+
+def _paths(base_url: str) -> dict[Endpoint, bytes]:
+    paths = {one: path_of(base_url, path) for one, path in ENDPOINT_PATHS.items()}
+    return paths | {one: root_path_of(base_url, path) for one, path in ROOT_PATHS.items()}
 
 
 def _entries(
@@ -184,21 +266,31 @@ def _static_entry(
     return WorkerEntry(worker_id, pool.id, base_url, WorkerState.READY, changed_at=0.0)
 
 
-def _updated(worker: Worker | None, entry: WorkerEntry, address: Address) -> Worker:
-    if worker is None:
-        return Worker(entry.id, entry.pool_id, address, entry.state)
-    worker.pool_id = entry.pool_id
-    worker.address = address
-    worker.state = entry.state
-    return worker
+def _concurrency_of(pool: PoolRecord) -> int:
+    """How many requests one worker of the pool runs at once, as far as anybody said."""
+    if pool.worker_concurrency is not None:
+        return max(pool.worker_concurrency, 1)
+    stated = pool.engine_arguments.get("max_num_seqs")
+    return stated if isinstance(stated, int) and stated > 0 else USUAL_CONCURRENCY
 
 
-def _by_pool(workers: Iterable[Worker]) -> dict[str, tuple[Worker, ...]]:
+def _is_cordoned(pool: PoolRecord, entry: WorkerEntry) -> bool:
+    """Whether the configuration has it drained; a cordon holds at once, without a supervisor."""
+    return any(entry.id == f"{pool.id}-{ordinal}" for ordinal in pool.cordoned)
+
+
+def _take_load(worker: Worker, load: PeerLoad | None) -> None:
+    worker.peers_inflight = 0 if load is None else load.inflight
+    worker.peers_prefill_tokens = 0 if load is None else load.prefill_tokens
+    worker.kv_used = None if load is None else load.kv_used
+
+
+def _by_pool(workers: Iterable[Worker]) -> dict[str, Capacity[Worker]]:
     pools: dict[str, list[Worker]] = {}
     for worker in workers:
         if worker.state is WorkerState.READY:
             pools.setdefault(worker.pool_id, []).append(worker)
-    return {pool_id: tuple(ready) for pool_id, ready in pools.items()}
+    return {pool_id: Capacity(tuple(ready)) for pool_id, ready in pools.items()}
 
 
 def _open_credential(data_key: bytes, sealed: str, *, pool_id: str) -> str | None:

@@ -26,7 +26,7 @@ class GatewayApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise RuntimeError("the gateway speaks HTTP only")
-        downstream = AsgiDownstream(scope, receive, send)
+        downstream = AsgiDownstream(scope, receive, send, is_last=self._services.is_draining)
         try:
             await find_handler(scope["method"], scope["path"])(self._services, downstream)
         except GatewayError as error:

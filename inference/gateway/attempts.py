@@ -1,15 +1,34 @@
 """One try on one worker: what it holds, what it learned, and the charge it leaves behind."""
 
+from asyncio import Timeout
 from dataclasses import dataclass
 
 from inference.contract.events import Charge, Usage
 from inference.contract.kinds import ChargeKind
+from inference.decisions.breaker import Verdict
 from inference.decisions.cost import cost_of, is_complete
-from inference.decisions.plan import PlannedTarget
-from inference.errors import GatewayError, UpstreamError
-from inference.fleet.registry import Address, Lease, Worker
+from inference.errors import (
+    DeadlineExceeded,
+    GatewayError,
+    UpstreamCredentialRefused,
+    UpstreamError,
+    UpstreamModelMissing,
+    UpstreamRefused,
+    UpstreamSaturated,
+    UpstreamUnreachable,
+)
+from inference.fleet.worker import Address, Lease
+from inference.gateway.dispatch import Placement
 from inference.gateway.streaming import StreamFilter
 from inference.workers.answers import Answer
+
+# A worker that says these does its work: it is full, or finds fault with what it was sent.
+_WORKING = (
+    UpstreamSaturated,
+    UpstreamRefused,
+    UpstreamModelMissing,
+    UpstreamCredentialRefused,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +46,7 @@ class Attempt:
     """An attempt under way. `end` releases what it holds, once, and settles its charge.
 
     `usage` is set from an answer that came whole; a stream's is in `stream`. `was_sent` says that
-    the worker may have seen the request.
+    the worker may have seen the request. `limit` ends it early, if its target has a time limit.
     """
 
     __slots__ = (
@@ -35,9 +54,12 @@ class Attempt:
         "address",
         "answer",
         "charge",
+        "choice",
         "error",
         "first_token_ms",
         "inflight_before",
+        "is_trial",
+        "limit",
         "number",
         "planned",
         "started",
@@ -47,9 +69,11 @@ class Attempt:
         "worker_id",
     )
 
-    def __init__(self, number: int, planned: PlannedTarget, worker: Worker, started: Moment):
+    def __init__(self, number: int, placement: Placement, started: Moment):
+        worker = placement.choice.worker
         self.number = number
-        self.planned = planned
+        self.planned = placement.planned
+        self.choice = placement.choice
         self.started = started
         self.worker_id = worker.id
         self.address: Address = worker.address
@@ -61,12 +85,19 @@ class Attempt:
         self.was_sent = False
         self.error: GatewayError | None = None
         self.charge: Charge | None = None
-        self._lease: Lease = worker.lease()
+        self.limit: Timeout | None = None
+        self._lease: Lease = worker.lease(placement.prefill_tokens, now_s=started.mono_s)
+        self.is_trial = self._lease.is_trial
 
     @property
     def secret(self) -> bytes:
         """The credential the worker is sent, so that nothing it says can repeat it."""
         return self.address.authorization.removeprefix(b"Bearer ")
+
+    def note_first_token(self, now_s: float) -> None:
+        """Take the time of the first content and let go of the prompt, which is read by then."""
+        self.first_token_ms = self.started.ms_until(now_s)
+        self._lease.note_content(now_s)
 
     def end(self, now_s: float, error: GatewayError | None = None) -> None:
         """Release worker and connection and settle the charge; only the first call counts.
@@ -76,12 +107,18 @@ class Attempt:
         if self.charge is not None:
             return
         self.error = error
-        self._lease.release()
+        if self.limit is not None:
+            self.limit.reschedule(None)
+        self._lease.release(verdict_of(error, has_begun=self._has_begun()), now_s=now_s)
         if self.answer is not None:
             self.answer.close(is_read=error is None)
         if isinstance(error, UpstreamError) and not error.was_sent:
             self.was_sent = False
         self.charge = self._charge(now_s)
+
+    def _has_begun(self) -> bool:
+        """Whether the worker gave anything of an answer: of a stream, more than its head."""
+        return self.answer is not None if self.stream is None else self.first_token_ms is not None
 
     def _charge(self, now_s: float) -> Charge:
         planned, usage = self.planned, self._usage_seen()
@@ -118,3 +155,19 @@ class Attempt:
         if self.error is None and is_complete(usage):
             return ChargeKind.FINAL, cost, cost
         return ChargeKind.CUT, cost, None if cost is None else max(cost, most or 0)
+
+
+def verdict_of(error: GatewayError | None, *, has_begun: bool) -> Verdict:
+    """What the end of an attempt says of its worker, which has begun to answer or hasn't.
+
+    A request that ran out of time before that is held against it; one that the caller, or this
+    gateway, gave up says nothing.
+    """
+    if error is None or isinstance(error, _WORKING):
+        return Verdict.GOOD
+    if isinstance(error, UpstreamUnreachable):
+        return Verdict.UNREACHABLE
+    if isinstance(error, UpstreamError):
+        return Verdict.BAD
+    is_overdue = isinstance(error, DeadlineExceeded) and not has_begun
+    return Verdict.BAD if is_overdue else Verdict.UNKNOWN

@@ -1,7 +1,6 @@
 """One serving process: started by the parent on its listener, gone when told or when it is gone."""
 
 import asyncio
-import os
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Sequence
@@ -9,6 +8,8 @@ from dataclasses import dataclass
 
 import structlog
 
+from inference.gateway.control import Accepting, ParentLink
+from inference.gateway.listener import turn_away, waiting_on
 from inference.gateway.server import GatewayServer
 from inference.journal import Journal
 from inference.snapshots.holder import SnapshotHolder
@@ -21,6 +22,12 @@ CANCEL_S = 7.0
 # After the last request its end is still to be fed to the stream; what isn't stays on disk.
 HAND_OVER_S = 2.0
 _POLL_S = 0.02
+
+# Callers whose greeting is under way come to the listener within a round trip.
+_GREETING_S = 0.1
+
+# Where others go on listening, there is always somebody who waits.
+_LAST_ACCEPT_S = 1.0
 
 Background = Callable[[], Awaitable[None]]
 
@@ -40,18 +47,21 @@ class GatewayChild:
     journal: Journal
     vitals: VitalsWriter
     connections: Connections
+    link: ParentLink
     background: Sequence[Background]
     close_store: Background
 
-    async def run(self, listener: socket.socket, *, alive_fd: int) -> None:
-        """Serve on `listener` until SIGTERM, SIGINT or the end of the pipe `alive_fd`; then drain.
+    async def run(self, listener: socket.socket) -> None:
+        """Serve on `listener` until SIGTERM, SIGINT or the end of the parent; then drain.
 
         Nothing is accepted before there is a configuration.
         """
-        stop = _stop_event(alive_fd)
+        stop = _stop_event()
+        await self.link.open()
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(_as_coroutine(one)) for one in self.background]
+                tasks.append(group.create_task(self._follow_parent(listener, stop)))
                 if await self._has_configuration(stop):
                     await self._serve(listener, stop)
                 await self._hand_over()
@@ -63,7 +73,15 @@ class GatewayChild:
             self.journal.release()
             await self.vitals.sign_off()
             await self.close_store()
+            await self.link.close()
         log.info("gateway process stopped")
+
+    async def _follow_parent(self, listener: socket.socket, stop: asyncio.Event) -> None:
+        """Answer the parent, and stop with it: its children end together, so nobody goes on."""
+        await self.link.answer()
+        if not stop.is_set():
+            turn_away(listener)
+            stop.set()
 
     async def _has_configuration(self, stop: asyncio.Event) -> bool:
         """Wait for a snapshot; False if the process is to stop first."""
@@ -83,10 +101,12 @@ class GatewayChild:
     async def _serve(self, listener: socket.socket, stop: asyncio.Event) -> None:
         snapshot = self.holder.current
         log.info("accepting requests", snapshot_version=snapshot and snapshot.version)
-        serving = asyncio.ensure_future(self.server.serve(sockets=[listener]))
-        stopping = asyncio.ensure_future(stop.wait())
-        await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
+        serving = asyncio.create_task(self.server.serve(sockets=[listener]))
+        await _first_of(serving, self.server.accepting)
+        self.link.say(Accepting())
+        await _first_of(serving, stop)
+        if not serving.done():
+            await _accept_all(listener)
         log.info("draining", requests=len(self.server.server_state.tasks))
         self.server.should_exit = True
         await serving
@@ -102,19 +122,29 @@ class GatewayChild:
         log.info("events left to the journal", events=self.journal.backlog)
 
 
-def _stop_event(alive_fd: int) -> asyncio.Event:
-    """An event set by a signal, or when the parent's end of the pipe is closed."""
+async def _accept_all(listener: socket.socket) -> None:
+    """Wait until nobody waits to be accepted; the server still listens meanwhile."""
+    await asyncio.sleep(_GREETING_S)
+    for _ in range(int(_LAST_ACCEPT_S / _POLL_S)):
+        if not waiting_on(listener):
+            return
+        await asyncio.sleep(_POLL_S)
+
+
+async def _first_of(serving: asyncio.Task[None], event: asyncio.Event) -> None:
+    """Wait until the event is set or the server has ended."""
+    waiting = asyncio.ensure_future(event.wait())
+    await asyncio.wait([serving, waiting], return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+
+
+def _stop_event() -> asyncio.Event:
+    """An event set by a signal. One to replace processes (SIGHUP) is for the parent."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
-
-    def parent_spoke() -> None:
-        if not os.read(alive_fd, 1):
-            loop.remove_reader(alive_fd)
-            stop.set()
-
-    loop.add_reader(alive_fd, parent_spoke)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     return stop
 
 

@@ -18,6 +18,9 @@ from inference.gateway.protocol import EXTENSION, GatewayProtocol
 # Between two reads of a body; anything slower is no client worth holding memory for.
 BODY_IDLE_S = 30.0
 
+# On the whole a body comes at this pace at least, or a byte now and then would hold us for hours.
+LEAST_PACE_BYTES_S = 1024
+
 # Beyond this a client that doesn't read its answer is given up, whatever the route allows a worker.
 STALL_S = 60.0
 
@@ -35,6 +38,10 @@ class Downstream(Protocol):
     @property
     def has_started(self) -> bool:
         """Whether the client was sent anything."""
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether anything that was written waits for the client to read."""
 
     def watch(self, on_lost: Callable[[], None] | None) -> None:
         """Have `on_lost` called when the client is gone, at once if it is; None ends it."""
@@ -56,17 +63,35 @@ class Downstream(Protocol):
 
 
 class AsgiDownstream:
-    """A Downstream over ASGI, on a server that runs `GatewayProtocol`."""
+    """A Downstream over ASGI, on a server that runs `GatewayProtocol`.
 
-    __slots__ = ("_connection", "_is_body_begun", "_receive", "_send", "has_started", "headers")
+    `is_last` has the connection closed after the answer.
+    """
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    __slots__ = (
+        "_connection",
+        "_is_body_begun",
+        "_is_last",
+        "_receive",
+        "_send",
+        "has_started",
+        "headers",
+    )
+
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, *, is_last: bool = False
+    ) -> None:
         self._connection: GatewayProtocol = scope["extensions"][EXTENSION]
         self._receive = receive
         self._send = send
         self._is_body_begun = False
+        self._is_last = is_last
         self.has_started = False
         self.headers = read_headers(scope["headers"])
+
+    @property
+    def has_unsent(self) -> bool:
+        return self._connection.has_unsent
 
     def watch(self, on_lost: Callable[[], None] | None) -> None:
         if on_lost is not None and self._connection.is_lost:
@@ -80,17 +105,20 @@ class AsgiDownstream:
         if (self.headers.content_length or 0) > limit_bytes:
             raise _too_large(limit_bytes)
         self._is_body_begun = True
-        message = await self._next_part()
+        began_s = asyncio.get_running_loop().time()
+        message = await self._next_part(BODY_IDLE_S)
         body: bytes = message.get("body", b"")
         if message.get("more_body"):
-            body = await self._rest_of_body(body, limit_bytes)
+            body = await self._rest_of_body(body, limit_bytes, began_s=began_s)
         if len(body) > limit_bytes:
             raise _too_large(limit_bytes)
         return body
 
     async def start(self, status: int, headers: Headers) -> None:
-        if self.headers.expects_continue and not self._is_body_begun:
-            # the client may send the body or not, so nothing after it could be told apart
+        is_body_unsure = self.headers.expects_continue and not self._is_body_begun
+        if self._is_last or is_body_unsure:
+            # a client that expected to be asked may send its body or not, and nothing that comes
+            # after it could be told apart
             headers = (*headers, (b"connection", b"close"))
         self.has_started = True
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
@@ -121,31 +149,33 @@ class AsgiDownstream:
         except TimeoutError as error:
             raise ClientStalled from error
 
-    async def _rest_of_body(self, first: bytes, limit_bytes: int) -> bytes:
+    async def _rest_of_body(self, first: bytes, limit_bytes: int, *, began_s: float) -> bytes:
+        loop = asyncio.get_running_loop()
         parts = [first]
         size = len(first)
         while size <= limit_bytes:
-            message = await self._next_part()
+            due_s = began_s + BODY_IDLE_S + size / LEAST_PACE_BYTES_S
+            message = await self._next_part(min(BODY_IDLE_S, due_s - loop.time()))
             parts.append(message.get("body", b""))
             size += len(parts[-1])
             if not message.get("more_body"):
                 break
         return b"".join(parts)
 
-    async def _next_part(self) -> MutableMapping[str, Any]:
+    async def _next_part(self, within_s: float) -> MutableMapping[str, Any]:
         if self._connection.has_whole_body:
             message = await self._receive()
         else:
-            message = await self._receive_in_time()
+            message = await self._receive_in_time(within_s)
         if message["type"] == "http.disconnect":
             raise ClientLeft
         if self._connection.has_broken_body:
             raise InvalidRequest("The request body is not valid HTTP.")
         return message
 
-    async def _receive_in_time(self) -> MutableMapping[str, Any]:
+    async def _receive_in_time(self, within_s: float) -> MutableMapping[str, Any]:
         try:
-            async with asyncio.timeout(BODY_IDLE_S):
+            async with asyncio.timeout(within_s):
                 return await self._receive()
         except TimeoutError as error:
             raise RequestTimeout from error

@@ -9,32 +9,28 @@ import structlog
 from inference.contract.events import End, Origin
 from inference.contract.kinds import Accounting, Endpoint, Outcome, Scope
 from inference.contract.snapshot import ConfigSnapshot, KeyRecord, RouteRecord
-from inference.decisions.plan import (
-    Plan,
-    Refusal,
-    RefusalCode,
-    Tried,
-    choose_worker,
-    next_target,
-    plan_request,
-)
+from inference.decisions.dispatch import Tried
+from inference.decisions.plan import Plan, Refusal, RefusalCode, plan_request
 from inference.errors import (
     AccountingUnavailable,
     ClientLeft,
     DeadlineExceeded,
     GatewayError,
+    InvalidRequest,
     ModelNotFound,
     NoCapacity,
 )
 from inference.gateway.attempts import Attempt, Moment
 from inference.gateway.auth import identify
+from inference.gateway.dispatch import Prompt
 from inference.gateway.downstream import Downstream
 from inference.gateway.headers import Headers
 from inference.gateway.identifiers import RANDOM_BITS, event_id
 from inference.gateway.records import decision_record, opening_record, origin_record
-from inference.gateway.schemas import ChatRequest, parse_chat
+from inference.gateway.schemas import InferenceRequest, parse_request
 from inference.gateway.services import Services
 from inference.journal import JournalUnavailable
+from inference.workers.registry import OFFERS
 
 log = structlog.get_logger(__name__)
 
@@ -54,12 +50,14 @@ class Exchange:
         self.event_id = event_id(self.arrived.at_ms, services.random_bits(RANDOM_BITS))
         self.snapshot = services.snapshots.current
         self.identity: KeyRecord | None = None
-        self.request: ChatRequest | None = None
+        self.request: InferenceRequest | None = None
         self.plan: Plan | None = None
         self.attempts: list[Attempt] = []
         self.first_token_ms: float | None = None
         self.interruption: GatewayError | None = None
         self.is_closed = False
+        self.is_out_of_retries = False
+        self._prompt: Prompt | None = None
         self._route: RouteRecord | None = None
         self._origin_record: Origin | None = None
         self._task = asyncio.current_task()
@@ -79,13 +77,13 @@ class Exchange:
             now=self.services.clock(),
         )
 
-    async def understand(self) -> ChatRequest:
+    async def understand(self) -> InferenceRequest:
         """Read the body, or raise."""
         body = await self.downstream.read_body(self.services.body_limit_bytes)
-        self.request = parse_chat(body)
+        self.request = parse_request(self.endpoint, body)
         return self.request
 
-    def make_plan(self, request: ChatRequest) -> Plan:
+    def make_plan(self, request: InferenceRequest) -> Plan:
         """Decide where it goes, or raise; the route's time limit runs from the arrival on."""
         assert self.identity is not None
         decided = plan_request(
@@ -94,6 +92,7 @@ class Exchange:
             request=request.facts,
             now=self.services.clock(),
             u=self.services.chance(),
+            offers=OFFERS,
         )
         if isinstance(decided, Refusal):
             self._route = decided.route
@@ -106,24 +105,35 @@ class Exchange:
         return decided
 
     def next_attempt(self, plan: Plan, tried: Sequence[Tried]) -> Attempt | None:
-        """Take a worker for the next attempt; None if there is none left to try."""
-        fleet = self.services.fleet
-        seen = {one.worker_id for one in tried}
-        available = {
-            planned.target.id
-            for planned in plan.targets
-            if any(worker.id not in seen for worker in fleet.ready(planned.pool.id))
-        }
-        planned = next_target(plan, tried, available=available)
-        if planned is None:
+        """Take a worker for the next attempt; None if there is none to try, or no retry left."""
+        dispatcher, metrics, started = self.services.dispatcher, self.services.metrics, self.now()
+        rooms = dispatcher.rooms(plan, tried, now_s=started.mono_s)
+        if not rooms:
             return None
-        ready = fleet.ready(planned.pool.id)
-        worker = choose_worker(ready, tried=seen, u=self.services.chance())
-        if worker is None:
+        is_retry = bool(tried)
+        if not dispatcher.may_attempt(plan.route, is_retry=is_retry, now_s=started.mono_s):
+            self.is_out_of_retries = True
+            metrics.refused_retry(plan.route.id)
             return None
-        attempt = Attempt(len(self.attempts) + 1, planned, worker, self.now())
+        if is_retry:
+            metrics.retried(plan.route.id)
+        placement = dispatcher.place(
+            plan, rooms, prompt=self._routed_prompt(), now_s=started.mono_s
+        )
+        if placement.choice.room.is_panic:
+            metrics.panicked(placement.planned.pool.id)
+        attempt = Attempt(len(self.attempts) + 1, placement, started)
         self.attempts.append(attempt)
         return attempt
+
+    def _routed_prompt(self) -> Prompt:
+        if self._prompt is None:
+            request = self.request
+            assert request is not None
+            self._prompt = Prompt(
+                lambda: request.prompt_bytes, bytes_max=request.facts.prompt_tokens_max
+            )
+        return self._prompt
 
     async def open_books(self, plan: Plan, attempt: Attempt) -> None:
         """Write down what is about to be sent; a strict route doesn't go on without."""
@@ -139,15 +149,16 @@ class Exchange:
         except JournalUnavailable as error:
             self.services.metrics.lost_event()
             if plan.route.accounting is Accounting.STRICT:
-                attempt.end(self.services.stopwatch())
+                refusal = AccountingUnavailable()
+                attempt.end(self.services.stopwatch(), refusal)
                 self.attempts.remove(attempt)  # it never was one: nothing was sent
-                raise AccountingUnavailable from error
+                raise refusal from error
 
     def note_first_token(self, attempt: Attempt) -> None:
         """Take the time of the first content, once."""
         if attempt.first_token_ms is None:
             now_s = self.services.stopwatch()
-            attempt.first_token_ms = attempt.started.ms_until(now_s)
+            attempt.note_first_token(now_s)
             self.first_token_ms = self.arrived.ms_until(now_s)
 
     def debug_headers(self) -> Headers:
@@ -229,7 +240,9 @@ class Exchange:
         )
 
     def _decision(self) -> dict[str, object] | None:
-        return None if self.plan is None else decision_record(self.plan, self.attempts)
+        if self.plan is None:
+            return None
+        return decision_record(self.plan, self.attempts, is_out_of_retries=self.is_out_of_retries)
 
     def _origin(self) -> Origin:
         """Who asked for what; as complete as it gets by the time it is first asked for."""
@@ -268,4 +281,6 @@ class Exchange:
 def _refusal_of(decided: Refusal) -> GatewayError:
     if decided.code is RefusalCode.NO_CAPACITY:
         return NoCapacity()
+    if decided.code is RefusalCode.WRONG_ENDPOINT:
+        return InvalidRequest(decided.message, param="model")
     return ModelNotFound(param="model")

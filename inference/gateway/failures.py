@@ -14,6 +14,7 @@ from inference.errors import (
     UpstreamError,
     UpstreamFailed,
     UpstreamModelMissing,
+    UpstreamPromptTooLong,
     UpstreamRefused,
     UpstreamSaturated,
     UpstreamTimedOut,
@@ -22,6 +23,17 @@ from inference.errors import (
 MAX_MESSAGE_CHARS = 2_000
 _MAX_FIELD_CHARS = 100
 _MAX_RETRY_AFTER_S = 3_600
+
+# How servers say that a request doesn't fit the model's context; few have a code for it.
+_TOO_LONG_CODE = "context_length_exceeded"
+_TOO_LONG_WORDS = (
+    "maximum context length",  # OpenAI, vLLM, SGLang
+    "longer than the maximum model length",  # vLLM
+    "longer than the model's context length",  # SGLang
+    "exceeds the available context size",  # llama.cpp
+    "prompt is too long",  # Anthropic
+    "exceeds the context window",
+)
 
 _decode = msgspec.json.Decoder().decode
 
@@ -40,7 +52,7 @@ def failure_of_refusal(status: int, body: bytes, *, secret: bytes) -> UpstreamEr
     detail = _detail(_parsed(body), secret=secret)
     if detail is None:
         return UpstreamBadAnswer(upstream_status=status)
-    return UpstreamRefused(status, detail)
+    return _refusal_of(status, detail)
 
 
 def failure_of_error_member(raw: bytes, *, secret: bytes) -> UpstreamError:
@@ -53,7 +65,16 @@ def failure_of_error_member(raw: bytes, *, secret: bytes) -> UpstreamError:
         return by_status
     if status == 429:
         return UpstreamSaturated(upstream_status=status)
-    return UpstreamRefused(status, _detail({"error": member}, secret=secret) or {})
+    return _refusal_of(status, _detail({"error": member}, secret=secret) or {})
+
+
+def _refusal_of(status: int, detail: Mapping[str, object]) -> UpstreamRefused:
+    """The caller's fault, unless the request is only too long for this model."""
+    message = str(detail.get("message") or "").lower()
+    is_too_long = detail.get("code") == _TOO_LONG_CODE or any(
+        words in message for words in _TOO_LONG_WORDS
+    )
+    return UpstreamPromptTooLong(status, detail) if is_too_long else UpstreamRefused(status, detail)
 
 
 def _failure_of_status(status: int) -> UpstreamError | None:

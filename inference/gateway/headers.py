@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from inference.contract.sealing import without_secrets
-from inference.fleet.registry import Address
+from inference.fleet.worker import Address
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
@@ -63,6 +63,14 @@ def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> CallerHeaders:
         expects_continue=b"expect" in read,
         forwarded=forwarded,
     )
+
+
+def upstream_request_id(event_id: str, attempt: int) -> str:
+    """The id a worker knows an attempt by: the request's, `-2` and so on added from the second on.
+
+    An engine that is asked twice under one id takes it for one request.
+    """
+    return event_id if attempt == 1 else f"{event_id}-{attempt}"
 
 
 def upstream_headers(

@@ -1,20 +1,27 @@
 """The gateway's first process: owns the public socket, starts the others and starts them again.
 
-It serves nothing itself. Children inherit its listener, so connections waiting to be accepted
-survive a child; they also inherit the reading end of a pipe that ends when it does.
+It serves nothing itself but its admin port. Children inherit its listener, so connections waiting
+to be accepted survive a child; they are linked to it by a socket pair each, which ends with it.
+Children are replaced one after another: the new one accepts before the old one drains.
 """
 
 import asyncio
-import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from itertools import count
+from typing import Any
 
 import structlog
 
+from inference.gateway.admin import LOOPBACK, Standing, make_admin_server
 from inference.gateway.child import CANCEL_S, HAND_OVER_S
-from inference.gateway.server import BACKLOG, DRAIN_S
+from inference.gateway.control import Wanted
+from inference.gateway.listener import bind, turn_away
+from inference.gateway.processes import ServingProcess, start_process
+from inference.gateway.server import DRAIN_S
+from inference.observability.merging import Family, Merger, Sample
 
 # A child that dies at once is started again more and more slowly.
 FIRST_BACKOFF_S = 0.5
@@ -25,6 +32,10 @@ STABLE_S = 30.0
 
 # All a child may take to stop, and something for a slow machine.
 STOP_S = DRAIN_S + CANCEL_S + HAND_OVER_S + 5.0
+
+# A child accepts within two seconds of its start; one that can't must not cost the old one.
+TAKE_OVER_S = 60.0
+REPLACE_AGAIN_S = 5.0
 
 CHILD_COMMAND = (sys.executable, "-m", "inference", "gateway-child")
 
@@ -39,94 +50,252 @@ class GatewayParent:
         *,
         host: str,
         port: int,
+        admin_port: int,
         processes: int,
         command: Sequence[str] = CHILD_COMMAND,
     ) -> None:
         self._host = host
         self._port = port
+        self.admin_port = admin_port
         self._processes = processes
         self._command = command
-        self._children: dict[int, asyncio.subprocess.Process] = {}
+        self._children: dict[int, ServingProcess] = {}
+        self._slots: set[int] = set()
+        self._living: set[asyncio.Task[None]] = set()
+        self._merger = Merger()
+        self._deaths = 0
+        self._generation: int | None = None
+        self._superseded = asyncio.Event()
+        self._turn = asyncio.Lock()
         self._stop = asyncio.Event()
 
     async def run(self) -> None:
-        """Run until SIGTERM or SIGINT, then stop the children. Raises OSError if it can't bind."""
-        listener = bind(self._host, self._port)
-        alive, alive_end = os.pipe()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop.set)
-        log.info(
-            "gateway listening",
-            host=self._host,
-            port=listener.getsockname()[1],
-            processes=self._processes,
+        """Run until SIGTERM or SIGINT, then stop the children. Raises CannotListen.
+
+        SIGHUP, or a higher restart generation in the configuration, has the children replaced.
+        """
+        listener = bind(
+            self._host, self._port, settings="HEADWORKS_GATEWAY_HOST and HEADWORKS_GATEWAY_PORT"
         )
-        try:
+        with (
+            listener,
+            bind(LOOPBACK, self.admin_port, settings="HEADWORKS_GATEWAY_ADMIN_PORT") as admin,
+        ):
+            self._heed_signals()
+            log.info(
+                "gateway listening",
+                host=self._host,
+                port=listener.getsockname()[1],
+                admin_port=admin.getsockname()[1],
+                processes=self._processes,
+            )
+            server = make_admin_server(self)
             async with asyncio.TaskGroup() as group:
-                keepers = [
-                    group.create_task(self._keep(slot, (listener.fileno(), alive)))
-                    for slot in range(self._processes)
-                ]
+                group.create_task(server.serve(sockets=[admin]))
+                keepers = [group.create_task(self._keep(listener)) for _ in range(self._processes)]
                 await self._stop.wait()
+                turn_away(listener)
                 listener.close()  # the children's copies are theirs to drain
                 await self._stop_children()
                 for keeper in keepers:
                     keeper.cancel()
-        finally:
-            listener.close()
-            os.close(alive)
-            os.close(alive_end)
+                server.should_exit = True
 
-    async def _keep(self, slot: int, descriptors: tuple[int, int]) -> None:
-        """Keep one child running."""
+    @property
+    def standing(self) -> Standing:
+        """Whether the gateway takes requests, in one word."""
+        accepting = [one for one in self._children.values() if one.serves]
+        if self._stop.is_set():
+            return Standing.STOPPING
+        if not accepting:
+            return Standing.STARTING
+        if all(one.wanted is not None and one.wanted.is_drained for one in accepting):
+            return Standing.DRAINING
+        return Standing.READY
+
+    @property
+    def children(self) -> Sequence[ServingProcess]:
+        """All that run, those that are leaving too."""
+        return [self._children[slot] for slot in sorted(self._children)]
+
+    @property
+    def generation(self) -> int | None:
+        """The newest restart generation a child has read; None before the first."""
+        return self._generation
+
+    async def metrics(self) -> bytes:
+        """What all children, living and dead, have counted, in Prometheus' text format."""
+        await self.ask_all()
+        # nothing is waited for from here on: who is no child any more is in the merger's keeping
+        living = [one.last.families for one in self.children if one.last is not None]
+        return self._merger.text([self._own_families(), *living])
+
+    async def ask_all(self) -> None:
+        """Have every child say how it is."""
+        await asyncio.gather(*(one.ask() for one in self.children))
+
+    def _own_families(self) -> tuple[Family, ...]:
+        accepting = sum(one.serves for one in self.children)
+        return (
+            _family("processes", "gauge", "Processes that accept requests", accepting),
+            _family("process_deaths", "counter", "Processes that ended unasked", self._deaths),
+        )
+
+    def _heed_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+        loop.add_signal_handler(signal.SIGHUP, self.replace_all)
+
+    def stop(self) -> None:
+        """Have `run` stop the children and return."""
+        self._stop.set()
+
+    def replace_all(self) -> None:
+        """Have all children that run now replaced, one after another."""
+        log.info("replacing gateway processes", processes=len(self._children))
+        superseded, self._superseded = self._superseded, asyncio.Event()
+        superseded.set()
+
+    def _note_wanted(self, wanted: Wanted) -> None:
+        """Take note of what a child has read; the first word says what the children began with."""
+        known, self._generation = self._generation, wanted.restart_generation
+        if known is not None:
+            self._generation = max(known, wanted.restart_generation)
+            if self._generation > known:
+                self.replace_all()
+
+    async def _keep(self, listener: socket.socket) -> None:
+        """Keep one child running: replaced when it is due, started again when it dies."""
         loop = asyncio.get_running_loop()
         backoff_s = FIRST_BACKOFF_S
+        slot = self._take_slot()
         while not self._stop.is_set():
             started_s = loop.time()
-            code = await self._run_child(slot, descriptors)
+            child = await self._start(listener, slot)
+            while child is not None and await _is_due(child):
+                child = await self._replace(child, listener)
             if self._stop.is_set():
                 return
             if loop.time() - started_s >= STABLE_S:
                 backoff_s = FIRST_BACKOFF_S
-            log.warning("gateway process died", slot=slot, code=code, restart_in_s=backoff_s)
+            if child is not None:
+                self._deaths += 1
+                slot = child.slot
+                log.warning(
+                    "gateway process died",
+                    slot=child.slot,
+                    code=child.code,
+                    restart_in_s=backoff_s,
+                )
             await asyncio.sleep(backoff_s)
             backoff_s = min(backoff_s * 2, LONGEST_BACKOFF_S)
 
-    async def _run_child(self, slot: int, descriptors: tuple[int, int]) -> int:
-        listener_fd, alive_fd = descriptors
-        child = await asyncio.create_subprocess_exec(
-            *self._command,
-            *("--fd", str(listener_fd), "--alive-fd", str(alive_fd), "--slot", str(slot)),
-            stdin=asyncio.subprocess.DEVNULL,
-            pass_fds=descriptors,
-        )
+    def _take_slot(self) -> int:
+        """The lowest number that is free. One that died is followed under its own number: whoever
+        counts processes would miss it otherwise."""
+        slot = next(number for number in count() if number not in self._slots)
+        self._slots.add(slot)
+        return slot
+
+    async def _start(self, listener: socket.socket, slot: int) -> ServingProcess | None:
+        """Start a child under this number; None if the system won't."""
+        try:
+            child, link = await start_process(
+                self._command,
+                slot=slot,
+                listener=listener,
+                superseded=self._superseded,
+                generation=self._generation,
+            )
+        except OSError as error:
+            log.error("gateway process cannot be started", slot=slot, error=str(error))
+            return None
         self._children[slot] = child
+        self._spawn(
+            child.live(link, on_wanted=self._note_wanted, on_end=lambda: self._forget(child))
+        )
         if self._stop.is_set():
             child.terminate()
         log.info("gateway process started", slot=slot, pid=child.pid)
-        try:
-            return await child.wait()
-        finally:
-            del self._children[slot]
+        return child
+
+    def _spawn(self, living: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(living)
+        self._living.add(task)
+        task.add_done_callback(self._living.discard)
+
+    def _forget(self, child: ServingProcess) -> None:
+        """Let go of a child that has ended, but for what it counted."""
+        del self._children[child.slot]
+        if child.is_leaving:
+            self._slots.discard(child.slot)
+        if child.last is not None:
+            self._merger.retire(child.last.families)
+
+    async def _replace(self, old: ServingProcess, listener: socket.socket) -> ServingProcess:
+        """Put another in this child's place, when its turn comes; returns who has it then."""
+        async with self._turn:
+            if self._stop.is_set():
+                await old.ended.wait()
+            if old.ended.is_set():
+                return old
+            slot = self._take_slot()
+            new = await self._start(listener, slot)
+            if new is None or not await self._can_take_over(new, old):
+                await self._give_up(new, slot)
+                log.error("gateway process not replaced", slot=old.slot, again_in_s=REPLACE_AGAIN_S)
+                await asyncio.sleep(REPLACE_AGAIN_S)
+                return old
+            await _end(old)
+            return new
+
+    async def _give_up(self, new: ServingProcess | None, slot: int) -> None:
+        """End a child that was to replace another, and give its number back."""
+        if new is not None:
+            new.kill()
+            await new.ended.wait()
+        self._slots.discard(slot)
+
+    async def _can_take_over(self, new: ServingProcess, old: ServingProcess) -> bool:
+        """Wait until the new one accepts, if the old one does."""
+        if not old.accepting.is_set():
+            return True
+        await _first_of(new.accepting, new.ended, self._stop, within_s=TAKE_OVER_S)
+        return new.accepting.is_set() or self._stop.is_set()
 
     async def _stop_children(self) -> None:
         log.info("stopping", processes=len(self._children))
-        children = list(self._children.values())
-        for child in children:
-            child.terminate()
-        try:
-            async with asyncio.timeout(STOP_S):
-                for child in children:
-                    await child.wait()
-        except TimeoutError:
-            for child in children:
-                if child.returncode is None:
-                    log.error("gateway process killed", pid=child.pid)
-                    child.kill()
+        await asyncio.gather(*(_end(child) for child in self.children))
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """Open the public socket; raises OSError if the address is taken or isn't ours."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=BACKLOG)
+def _family(name: str, kind: str, text: str, value: int) -> Family:
+    name = f"headworks_gateway_{name}"
+    series = f"{name}_total" if kind == "counter" else name
+    return Family(name, kind, text, (Sample(series, (), value),))
+
+
+async def _is_due(child: ServingProcess) -> bool:
+    """Wait until a child is to be replaced (True) or has ended."""
+    await _first_of(child.superseded, child.ended)
+    return not child.ended.is_set()
+
+
+async def _end(child: ServingProcess) -> None:
+    """Have a child drain and end, or end it."""
+    child.terminate()
+    await _first_of(child.ended, within_s=STOP_S)
+    if not child.ended.is_set():
+        log.error("gateway process killed", slot=child.slot, pid=child.pid)
+        child.kill()
+        await child.ended.wait()
+
+
+async def _first_of(*events: asyncio.Event, within_s: float | None = None) -> None:
+    """Wait until one of these is set, or the time is over."""
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()

@@ -7,24 +7,29 @@ server that stops) goes through `Exchange.close`, exactly once.
 import asyncio
 
 from inference.contract.kinds import Outcome
-from inference.decisions.plan import Tried
+from inference.contract.snapshot import RouteRecord, TargetRecord
+from inference.decisions.dispatch import Tried
 from inference.errors import (
     ClientLeft,
+    Fault,
     GatewayError,
     GatewayStopping,
     InternalError,
     NoCapacity,
     UpstreamError,
+    UpstreamPromptTooLong,
+    UpstreamTimedOut,
 )
 from inference.gateway.attempts import Attempt
 from inference.gateway.downstream import respond
 from inference.gateway.error_responses import error_frame, error_response
 from inference.gateway.exchange import Exchange
 from inference.gateway.failures import failure_of_refusal, failure_of_status
-from inference.gateway.headers import answer_headers, upstream_headers
+from inference.gateway.headers import answer_headers, upstream_headers, upstream_request_id
+from inference.gateway.keepalive import KeepAlive
 from inference.gateway.relay import relay_stream, relay_whole
-from inference.gateway.schemas import ChatRequest, upstream_body
-from inference.workers.answers import Answer, Timeouts
+from inference.gateway.schemas import InferenceRequest, upstream_body
+from inference.workers.answers import Answer, Pulse, Timeouts
 from inference.workers.base import BackendTraits
 from inference.workers.connections import Request
 from inference.workers.registry import REGISTRY as BACKENDS
@@ -53,31 +58,63 @@ async def _answer(exchange: Exchange) -> None:
     request = await exchange.understand()
     plan = exchange.make_plan(request)
     tried: list[Tried] = []
-    failure: GatewayError | None = None
+    failures: list[UpstreamError] = []
     while (attempt := exchange.next_attempt(plan, tried)) is not None:
-        if not tried:
-            await exchange.open_books(plan, attempt)
+        await exchange.open_books(plan, attempt)
         try:
-            await _attempt(exchange, attempt, request)
+            await _attempt_in_time(exchange, attempt, request)
         except UpstreamError as error:
             attempt.end(exchange.services.stopwatch(), error)
+            if error.fault is not Fault.CALLER:
+                exchange.services.metrics.failed_attempt(attempt.planned.pool.id, error.code)
             if not error.is_retryable or exchange.downstream.has_started:
                 raise
-            failure = error
-            tried.append(Tried(attempt.planned.target.id, attempt.worker_id, error.may_repeat))
+            failures.append(error)
+            tried.append(_tried(attempt, error))
         else:
             return
-    raise failure or NoCapacity()
+    if not failures:
+        raise NoCapacity
+    raise failures[0 if exchange.is_out_of_retries else -1]
 
 
-async def _attempt(exchange: Exchange, attempt: Attempt, request: ChatRequest) -> None:
+def _tried(attempt: Attempt, error: UpstreamError) -> Tried:
+    return Tried(
+        attempt.planned.target.id,
+        attempt.worker_id,
+        may_repeat=error.may_repeat,
+        was_too_long=isinstance(error, UpstreamPromptTooLong),
+    )
+
+
+async def _attempt_in_time(exchange: Exchange, attempt: Attempt, request: InferenceRequest) -> None:
+    """Make an attempt within its target's time limit, if it has one; the route's is the request's.
+
+    The limit is lifted once the answer is whole: what is left then is not the worker's.
+    """
+    total_ms = attempt.planned.target.total_timeout_ms
+    if total_ms is None:
+        await _attempt(exchange, attempt, request)
+        return
+    try:
+        async with asyncio.timeout(total_ms / 1000) as attempt.limit:
+            await _attempt(exchange, attempt, request)
+    except TimeoutError as error:
+        raise UpstreamTimedOut from error
+    finally:
+        attempt.limit = None
+
+
+async def _attempt(exchange: Exchange, attempt: Attempt, request: InferenceRequest) -> None:
     """Send the request to one worker and pass its answer on."""
+    assert exchange.plan is not None
     traits = BACKENDS[attempt.planned.pool.backend]
-    answer = await _send(exchange, attempt, request, traits)
+    alive = KeepAlive(exchange, exchange.plan.route.keep_alive_ms if request.is_stream else None)
+    answer = await _send(exchange, attempt, request, traits=traits, pulse=alive.pulse)
     if not 200 <= answer.status < 300:
         raise await _failure(attempt, answer, traits)
     if request.is_stream:
-        await relay_stream(exchange, attempt, answer, request=request, traits=traits)
+        await relay_stream(exchange, attempt, answer, request=request, traits=traits, alive=alive)
     else:
         await relay_whole(exchange, attempt, answer)
 
@@ -94,14 +131,19 @@ async def _failure(attempt: Attempt, answer: Answer, traits: BackendTraits) -> U
 
 
 async def _send(
-    exchange: Exchange, attempt: Attempt, request: ChatRequest, traits: BackendTraits
+    exchange: Exchange,
+    attempt: Attempt,
+    request: InferenceRequest,
+    *,
+    traits: BackendTraits,
+    pulse: Pulse | None,
 ) -> Answer:
     address, pool = attempt.address, attempt.planned.pool
     outgoing = Request(
         path=address.paths[exchange.endpoint],
         headers=upstream_headers(
             address,
-            request_id=exchange.event_id,
+            request_id=upstream_request_id(exchange.event_id, attempt.number),
             is_stream=request.is_stream,
             forwarded=exchange.downstream.headers.forwarded,
         ),
@@ -109,18 +151,19 @@ async def _send(
             request, served_model=pool.served_model_name, usage_options=traits.usage_options
         ),
     )
+    assert exchange.plan is not None
+    timeouts = _timeouts(exchange.plan.route, attempt.planned.target)
     attempt.was_sent = True
-    attempt.answer = await address.origin.post(outgoing, _timeouts(exchange))
+    attempt.answer = await address.origin.post(outgoing, timeouts, pulse)
     return attempt.answer
 
 
-def _timeouts(exchange: Exchange) -> Timeouts:
-    assert exchange.plan is not None
-    route = exchange.plan.route
+def _timeouts(route: RouteRecord, target: TargetRecord) -> Timeouts:
+    """The target's own where it has some, else the route's."""
     return Timeouts(
-        connect_s=route.connect_timeout_ms / 1000,
-        first_byte_s=route.first_byte_timeout_ms / 1000,
-        idle_s=route.idle_timeout_ms / 1000,
+        connect_s=(target.connect_timeout_ms or route.connect_timeout_ms) / 1000,
+        first_byte_s=(target.first_byte_timeout_ms or route.first_byte_timeout_ms) / 1000,
+        idle_s=(target.idle_timeout_ms or route.idle_timeout_ms) / 1000,
     )
 
 

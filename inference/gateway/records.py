@@ -7,10 +7,13 @@ from inference.contract.kinds import Endpoint
 from inference.contract.sealing import without_secrets
 from inference.contract.snapshot import ConfigSnapshot, KeyRecord, RouteRecord
 from inference.decisions.plan import Plan
+from inference.decisions.routing.base import Choice, Score
+from inference.fleet.worker import Worker
 from inference.gateway.attempts import Attempt
-from inference.gateway.schemas import ChatRequest
+from inference.gateway.schemas import InferenceRequest
 
 MAX_MODEL_CHARS = 128
+_SCORE_DIGITS = 6
 
 
 def origin_record(
@@ -18,7 +21,7 @@ def origin_record(
     snapshot: ConfigSnapshot,
     *,
     endpoint: Endpoint,
-    request: ChatRequest | None,
+    request: InferenceRequest | None,
     route: RouteRecord | None,
     gateway: str,
 ) -> Origin:
@@ -42,7 +45,7 @@ def origin_record(
 def opening_record(
     event_id: str, *, at_ms: int, origin: Origin, plan: Plan, attempt: Attempt
 ) -> Opening:
-    """What it takes to close a request whose gateway died."""
+    """What it takes to close an attempt whose gateway died."""
     planned = attempt.planned
     return Opening(
         event_id=event_id,
@@ -55,13 +58,16 @@ def opening_record(
         prompt_tokens_max=plan.prompt_tokens_max,
         output_tokens_max=plan.output_tokens_max,
         price=planned.price,
-        cost_max_nanousd=plan.cost_max_nanousd,
+        cost_max_nanousd=planned.cost_max_nanousd,
+        attempt=attempt.number,
     )
 
 
-def decision_record(plan: Plan, attempts: Sequence[Attempt]) -> dict[str, object]:
+def decision_record(
+    plan: Plan, attempts: Sequence[Attempt], *, is_out_of_retries: bool = False
+) -> dict[str, object]:
     """Plan and choices as data: the same in the event, in the debug header and in a test."""
-    return {
+    record: dict[str, object] = {
         "at": plan.at,
         "route": plan.route.id,
         "strategy": plan.route.strategy.value,
@@ -69,6 +75,9 @@ def decision_record(plan: Plan, attempts: Sequence[Attempt]) -> dict[str, object
         "targets": [planned.target.id for planned in plan.targets],
         "attempts": [_attempt_record(attempt) for attempt in attempts],
     }
+    if is_out_of_retries:
+        record["out_of_retries"] = True
+    return record
 
 
 def model_name(model: str) -> str:
@@ -83,6 +92,28 @@ def _attempt_record(attempt: Attempt) -> dict[str, object]:
         "worker": attempt.worker_id,
         "inflight": attempt.inflight_before,
     }
+    if attempt.choice.score is not None:
+        record |= _choice_record(attempt.choice, attempt.choice.score)
+    if attempt.choice.room.is_panic:
+        record["panic"] = True
+    if attempt.is_trial:
+        record["trial"] = True
     if attempt.error is not None:
         record["error"] = attempt.error.code.value
+    return record
+
+
+def _choice_record(choice: Choice[Worker], score: Score) -> dict[str, object]:
+    """Why this one of several, term by term."""
+    record: dict[str, object] = {
+        "candidates": choice.candidates,
+        "u": choice.u,
+        "wait": round(score.wait, _SCORE_DIGITS),
+        "wait_prefill": round(score.prefill, _SCORE_DIGITS),
+        "wait_requests": round(score.requests, _SCORE_DIGITS),
+        "wait_kv": round(score.kv, _SCORE_DIGITS),
+        "least_wait": round(choice.least_wait, _SCORE_DIGITS),
+    }
+    if choice.is_warm:
+        record["warm"] = True
     return record

@@ -1,16 +1,21 @@
 """From a worker's answer to the client's: a whole one, or a stream of events."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
 import msgspec
 
-from inference.contract.kinds import Outcome
+from inference.contract.events import Usage
+from inference.contract.kinds import Endpoint, Outcome
 from inference.decisions.cost import usage_from
 from inference.errors import UpstreamBadAnswer, UpstreamClosed
 from inference.gateway.attempts import Attempt
 from inference.gateway.downstream import respond
 from inference.gateway.exchange import Exchange
 from inference.gateway.failures import failure_of_error_member
-from inference.gateway.headers import EVENT_STREAM, answer_headers, stream_headers
-from inference.gateway.schemas import ChatRequest
+from inference.gateway.headers import EVENT_STREAM, answer_headers
+from inference.gateway.keepalive import KeepAlive
+from inference.gateway.schemas import InferenceRequest
 from inference.gateway.streaming import DONE, BadFrame, StreamFilter
 from inference.workers.answers import Answer
 from inference.workers.base import BackendTraits
@@ -26,22 +31,35 @@ _OK = 200
 
 
 class _Whole(msgspec.Struct):
+    """What is looked at of an answer: of each endpoint the member that makes it one."""
+
     usage: object = None
     choices: list[msgspec.Raw] | None = None
+    data: list[msgspec.Raw] | None = None
+    tokens: msgspec.Raw = msgspec.Raw(b"")
+    prompt: msgspec.Raw = msgspec.Raw(b"")
     error: msgspec.Raw = msgspec.Raw(b"")
 
 
 _decode_whole = msgspec.json.Decoder(_Whole).decode
+
+_IS_ANSWER: Mapping[Endpoint, Callable[[_Whole], bool]] = {
+    Endpoint.CHAT: lambda whole: bool(whole.choices),
+    Endpoint.COMPLETIONS: lambda whole: bool(whole.choices),
+    Endpoint.EMBEDDINGS: lambda whole: bool(whole.data),
+    Endpoint.TOKENIZE: lambda whole: bytes(whole.tokens).startswith(b"["),
+    Endpoint.DETOKENIZE: lambda whole: bytes(whole.prompt).startswith(b'"'),
+}
 
 
 async def relay_whole(exchange: Exchange, attempt: Attempt, answer: Answer) -> None:
     """Pass on an answer that is one JSON object, or raise UpstreamError."""
     body = await answer.read_all(MAX_ANSWER_BYTES)
     whole = _parsed(body, attempt)
-    if isinstance(whole.usage, dict):
-        attempt.usage = usage_from(whole.usage)
-    if not whole.choices:
+    if not _IS_ANSWER[exchange.endpoint](whole):
+        attempt.usage = _usage_of(whole)
         raise UpstreamBadAnswer
+    attempt.usage = _usage_in(whole, exchange.endpoint)
     attempt.end(exchange.services.stopwatch())
     await exchange.close(Outcome.OK, http_status=_OK)
     headers = answer_headers(exchange.event_id, content_length=len(body))
@@ -53,29 +71,32 @@ async def relay_stream(
     attempt: Attempt,
     answer: Answer,
     *,
-    request: ChatRequest,
+    request: InferenceRequest,
     traits: BackendTraits,
+    alive: KeepAlive,
 ) -> None:
     """Pass on a stream of events, or raise UpstreamError.
 
-    Nothing is sent before there is content, for as long as `HOLD_S`; the last bytes are sent after
-    the end is in the books.
+    Nothing is sent before there is content, for as long as `HOLD_S` and the route's keep-alive; the
+    last bytes are sent after the end is in the books.
     """
     if not answer.content_type.startswith(EVENT_STREAM):
         _parsed(await answer.read_all(MAX_ANSWER_BYTES), attempt)
         raise UpstreamBadAnswer
     attempt.stream = stream = _filter_for(request, traits)
-    data = await _held_frames(exchange, attempt, answer, stream)
-    await exchange.downstream.start(
-        _OK, stream_headers(exchange.event_id) + exchange.debug_headers()
-    )
+    alive.count_from(answer.began_s)
+    data = await _held_frames(exchange, attempt, answer, stream, alive)
+    await alive.begin()
     while not stream.is_done:
-        await exchange.downstream.write(data)
-        data = await _next_frames(answer, stream) or b""
+        await alive.write(data)
+        frames = await _next_frames(answer, stream, alive.left_s)
+        if frames is None:
+            await alive.comment()
+        data = frames or b""
         if stream.has_content:
             exchange.note_first_token(attempt)
         if stream.error is not None:
-            await exchange.downstream.write(data)
+            await alive.write(data)
         _check(stream, attempt)
     attempt.end(exchange.services.stopwatch())
     await exchange.close(Outcome.OK, http_status=_OK)
@@ -83,15 +104,19 @@ async def relay_stream(
 
 
 async def _held_frames(
-    exchange: Exchange, attempt: Attempt, answer: Answer, stream: StreamFilter
+    exchange: Exchange, attempt: Attempt, answer: Answer, stream: StreamFilter, alive: KeepAlive
 ) -> bytes:
-    """Everything up to the first content, or what came within `HOLD_S` of the first frame."""
+    """Everything up to the first content, or what came within `HOLD_S` of the first frame.
+
+    It is less if the caller was silent for too long by then; nothing if the answer has begun.
+    """
     held: list[bytes] = []
     size = 0
     due_s: float | None = None
-    while not stream.has_content and size <= MAX_HELD_BYTES:
-        wait_s = None if due_s is None else max(due_s - exchange.services.stopwatch(), 0.0)
-        frames = await _next_frames(answer, stream, wait_s)
+    is_held = not exchange.downstream.has_started
+    while is_held and not stream.has_content and size <= MAX_HELD_BYTES:
+        hold_s = None if due_s is None else max(due_s - exchange.services.stopwatch(), 0.0)
+        frames = await _next_frames(answer, stream, _sooner(hold_s, alive.left_s))
         _check(stream, attempt)
         if frames is None:
             break
@@ -104,9 +129,11 @@ async def _held_frames(
     return b"".join(held)
 
 
-async def _next_frames(
-    answer: Answer, stream: StreamFilter, wait_s: float | None = None
-) -> bytes | None:
+def _sooner(one: float | None, other: float | None) -> float | None:
+    return min((wait_s for wait_s in (one, other) if wait_s is not None), default=None)
+
+
+async def _next_frames(answer: Answer, stream: StreamFilter, wait_s: float | None) -> bytes | None:
     """What the client gets of the worker's next bytes; None if `wait_s` passed without any."""
     data = await answer.read(wait_s)
     if data is None:
@@ -130,12 +157,30 @@ def _check(stream: StreamFilter, attempt: Attempt) -> None:
         raise UpstreamBadAnswer
 
 
-def _filter_for(request: ChatRequest, traits: BackendTraits) -> StreamFilter:
-    """Frame usage that we asked for is not for the client; what the backend sends anyway may be."""
+def _usage_of(whole: _Whole) -> Usage | None:
+    return usage_from(whole.usage) if isinstance(whole.usage, dict) else None
+
+
+def _usage_in(whole: _Whole, endpoint: Endpoint) -> Usage | None:
+    """What an answer used; what an endpoint never uses is 0, said or not."""
+    if endpoint in (Endpoint.TOKENIZE, Endpoint.DETOKENIZE):
+        return Usage(prompt_tokens=0, completion_tokens=0)
+    usage = _usage_of(whole)
+    if usage is not None and endpoint is Endpoint.EMBEDDINGS:
+        return replace(usage, completion_tokens=0)
+    return usage
+
+
+def _filter_for(request: InferenceRequest, traits: BackendTraits) -> StreamFilter:
+    """Frame usage that we asked for is not for the client; what the backend sends anyway may be.
+
+    What we asked for is counted for each choice alone.
+    """
     is_ours = "continuous_usage_stats" in traits.usage_options
     return StreamFilter(
         shows_usage=request.shows_usage,
         shows_frame_usage=request.shows_continuous_usage or (request.shows_usage and not is_ours),
+        choices_each=request.answers_each if is_ours and request.facts.answers > 1 else None,
     )
 
 

@@ -1,28 +1,50 @@
 """uvicorn, set up for the gateway and driven by whoever runs the process."""
 
+import asyncio
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from uvicorn import Config, Server
 
 from inference.gateway.app import GatewayApp
+from inference.gateway.listener import BACKLOG
 from inference.gateway.protocol import GatewayProtocol
 
 # Longer than the idle time-out of common load balancers (60 s), so that they close first.
 KEEP_ALIVE_S = 75
 
-BACKLOG = 2048
-
 # What requests under way get to end by themselves when the process is told to stop.
 DRAIN_S = 60
 
 
-class GatewayServer(Server):
+class QuietServer(Server):
     """A uvicorn server that leaves the process's signals alone: set `should_exit` to stop it."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+
+class GatewayServer(QuietServer):
+    """A server whose stop breaks off no request: not one under way, nor one on its way here.
+
+    `accepting` is set once it accepts connections.
+    """
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.accepting = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.accepting.set()
+
+    async def _wait_tasks_to_complete(self) -> None:
+        # a connection accepted at the last moment is made only after all were told of the end
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        await super()._wait_tasks_to_complete()
 
 
 def make_server(app: GatewayApp, *, drain_s: int = DRAIN_S) -> GatewayServer:

@@ -7,6 +7,7 @@ from typing import Protocol
 from inference.contract.events import End, Opening
 from inference.contract.snapshot import ConfigSnapshot
 from inference.fleet.registry import FleetRegistry
+from inference.gateway.dispatch import Dispatcher
 from inference.gateway.traffic import TrafficCounter
 from inference.observability.metrics import GatewayMetrics
 
@@ -46,6 +47,7 @@ class Services:
     snapshots: Snapshots
     state_store: StateStore
     fleet: FleetRegistry
+    dispatcher: Dispatcher
     books: Books
     metrics: GatewayMetrics
     traffic: TrafficCounter
@@ -56,3 +58,22 @@ class Services:
     stopwatch: Callable[[], float]
     chance: Callable[[], float]
     random_bits: Callable[[int], int]
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether the configuration wants this gateway to be sent nothing new."""
+        snapshot = self.snapshots.current
+        if snapshot is None or not snapshot.gateways:
+            return False
+        record = snapshot.gateways.get(gateway_of(self.gateway))
+        return record is not None and record.is_drained
+
+
+def process_name(gateway: str, slot: int) -> str:
+    """What one of a gateway's processes is called."""
+    return f"{gateway}/{slot}"
+
+
+def gateway_of(process: str) -> str:
+    """The gateway a process belongs to."""
+    return process.rpartition("/")[0]

@@ -7,6 +7,7 @@ without data, and everything after `[DONE]` or an error.
 
 import re
 from collections import deque
+from collections.abc import Mapping
 
 import msgspec
 
@@ -21,7 +22,7 @@ MAX_FRAME_BYTES = 8 * 1024 * 1024
 _USAGE_KEY = re.compile(rb'"usage"\s*:\s*')
 _FINISHED = re.compile(rb'"finish_reason"\s*:\s*"')
 _UNSAID = re.compile(rb'"(?:prompt|completion)_tokens"\s*:\s*null')
-_ROLE = "role"
+_NO_CONTENT = frozenset(("role", "index"))
 
 
 class BadFrame(Exception):
@@ -42,17 +43,22 @@ class StreamFilter:
     """Takes a worker's bytes, gives back the client's, and remembers what they said.
 
     `shows_usage`: the client asked for the closing usage. `shows_frame_usage`: it may see the usage
-    member of frames that carry choices. `has_content` turns true with the first frame that a client
-    can show, `is_done` at `[DONE]` (which is not given back: the end must be in the books first).
-    `error` is the `error` member of a frame, as JSON; nothing after it is given back.
+    member of frames that carry choices. `choices_each`: such a usage is of its choice alone, and so
+    many choices belong to each prompt; None if it is of all.
+
+    `has_content` turns true with the first frame that a client can show, `is_done` at `[DONE]`
+    (which is not given back: the end must be in the books first). `error` is the `error` member of
+    a frame, as JSON; nothing after it is given back.
     """
 
     __slots__ = (
+        "_by_choice",
         "_carry",
         "_held_cr",
         "_merged_usage",
         "_recent",
         "_whole_usage",
+        "choices_each",
         "error",
         "has_content",
         "is_done",
@@ -60,9 +66,12 @@ class StreamFilter:
         "shows_usage",
     )
 
-    def __init__(self, *, shows_usage: bool, shows_frame_usage: bool) -> None:
+    def __init__(
+        self, *, shows_usage: bool, shows_frame_usage: bool, choices_each: int | None = None
+    ) -> None:
         self.shows_usage = shows_usage
         self.shows_frame_usage = shows_frame_usage
+        self.choices_each = choices_each
         self.has_content = False
         self.is_done = False
         self.error: bytes | None = None
@@ -71,6 +80,7 @@ class StreamFilter:
         self._recent: deque[bytes] = deque(maxlen=4)
         self._whole_usage = b""
         self._merged_usage: Usage | None = None
+        self._by_choice: dict[int, Usage] = {}
 
     def feed(self, data: bytes) -> bytes:
         """Return what of these bytes, and of those held back before, the client may have.
@@ -101,7 +111,11 @@ class StreamFilter:
 
     def usage(self) -> Usage | None:
         """All that was said about usage, put together; None if nothing was."""
-        return usage_from_raw(self._whole_usage) if self._whole_usage else self._merged_usage
+        if self._whole_usage:
+            return usage_from_raw(self._whole_usage)
+        if self.choices_each is not None and self._by_choice:
+            return sum_choices(self._by_choice, choices_each=self.choices_each)
+        return self._merged_usage
 
     def has_finished(self) -> bool:
         """Whether the last frames gave a reason to finish, for workers that send no `[DONE]`."""
@@ -169,9 +183,13 @@ class StreamFilter:
     def _with_usage_as_asked(self, payload: bytes, usage: bytes, choices: bytes) -> bytes:
         if usage == b"null":
             return payload if self.shows_usage else without_usage(payload, usage)
-        self._note_usage(usage)
         if not choices.strip(b"[] \t\r\n"):
+            self._note_usage(usage)
             return payload if self.shows_usage else b""
+        if self.choices_each is None:
+            self._note_usage(usage)
+        else:
+            self._note_usage_of_choice(usage, choices)
         return payload if self.shows_frame_usage else without_usage(payload, usage)
 
     def _note_usage(self, raw: bytes) -> None:
@@ -183,6 +201,22 @@ class StreamFilter:
         if part is not None:
             self._merged_usage = part if so_far is None else merge_usage(so_far, part)
             self._whole_usage = b""
+
+    def _note_usage_of_choice(self, raw: bytes, choices: bytes) -> None:
+        usage = usage_from_raw(raw)
+        for choice in _list_of(choices):
+            index = choice.get("index") if isinstance(choice, dict) else None
+            if usage is not None and isinstance(index, int):
+                self._by_choice[index] = usage
+
+
+def sum_choices(usages: Mapping[int, Usage], *, choices_each: int) -> Usage:
+    """What several choices used, so many of each prompt in turn; a prompt is counted once."""
+    prompts = {index // choices_each: usage.prompt_tokens or 0 for index, usage in usages.items()}
+    return Usage(
+        prompt_tokens=sum(prompts.values()),
+        completion_tokens=sum(usage.completion_tokens or 0 for usage in usages.values()),
+    )
 
 
 def usage_from_raw(raw: bytes) -> Usage | None:
@@ -205,18 +239,25 @@ def without_usage(payload: bytes, usage: bytes) -> bytes:
 
 
 def has_content(choices: bytes) -> bool:
-    """Whether a frame's choices hold anything to show: any part of a delta but its role."""
-    parsed = _decode(choices) if choices else []
-    return isinstance(parsed, list) and any(_is_shown(choice) for choice in parsed)
+    """Whether a frame's choices hold anything to show: any part of a delta but its role.
+
+    A completion's choice has no delta; there it is any part but its index.
+    """
+    return any(_is_shown(choice) for choice in _list_of(choices))
 
 
 def _is_shown(choice: object) -> bool:
     if not isinstance(choice, dict):
         return True
-    delta = choice.get("delta")
+    delta = choice.get("delta", choice)
     if choice.get("finish_reason") is not None or not isinstance(delta, dict):
         return True
-    return any(value for name, value in delta.items() if name != _ROLE)
+    return any(value for name, value in delta.items() if name not in _NO_CONTENT)
+
+
+def _list_of(choices: bytes) -> list[object]:
+    parsed = _decode(choices) if choices else []
+    return parsed if isinstance(parsed, list) else []
 
 
 def _is_notable(block: bytes) -> bool:

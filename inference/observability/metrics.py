@@ -1,9 +1,10 @@
 """The gateway's metrics, on a registry that is passed in. Labels are bounded by configuration."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily
 
 from inference.contract.kinds import Outcome
 
@@ -21,6 +22,23 @@ class _RouteMetrics:
     ended: Mapping[Outcome, Counter]
     duration: Histogram
     first_token: Histogram
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenBreakers:
+    """Asks, whenever it is collected, how many breakers of each pool are not closed."""
+
+    read: Callable[[], Mapping[str, int]]
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        family = GaugeMetricFamily(
+            "headworks_gateway_breakers_open",
+            "Workers of a pool whose breaker is not closed in this process",
+            labels=("pool",),
+        )
+        for pool_id, count in self.read().items():
+            family.add_metric((pool_id,), count)
+        yield family
 
 
 class GatewayMetrics:
@@ -57,6 +75,31 @@ class GatewayMetrics:
             "Openings and ends that could not be written",
             registry=registry,
         )
+        self._registry = registry
+        self._failed_attempts = Counter(
+            "headworks_gateway_failed_attempts",
+            "Attempts that a worker failed, whatever became of the request",
+            ("pool", "code"),
+            registry=registry,
+        )
+        self._retries = Counter(
+            "headworks_gateway_retries",
+            "Further attempts: made, or refused by the route's retry budget",
+            ("route", "result"),
+            registry=registry,
+        )
+        self._openings = Counter(
+            "headworks_gateway_breaker_openings",
+            "How often a worker's breaker opened",
+            ("pool",),
+            registry=registry,
+        )
+        self._panics = Counter(
+            "headworks_gateway_panic_attempts",
+            "Attempts made while too few of a pool's breakers were closed to heed them",
+            ("pool",),
+            registry=registry,
+        )
 
     def arrived(self) -> None:
         """Count a request that came in."""
@@ -77,6 +120,30 @@ class GatewayMetrics:
     def lost_event(self) -> None:
         """Count an event that could not be written."""
         self._lost.inc()
+
+    def failed_attempt(self, pool_id: str, code: str) -> None:
+        """Count an attempt that a worker failed."""
+        self._failed_attempts.labels(pool_id, code).inc()
+
+    def retried(self, route_id: str) -> None:
+        """Count a further attempt."""
+        self._retries.labels(route_id, "made").inc()
+
+    def refused_retry(self, route_id: str) -> None:
+        """Count a further attempt that the retry budget didn't allow."""
+        self._retries.labels(route_id, "refused").inc()
+
+    def breaker_opened(self, pool_id: str) -> None:
+        """Count a breaker that opened."""
+        self._openings.labels(pool_id).inc()
+
+    def panicked(self, pool_id: str) -> None:
+        """Count an attempt for which breakers were ignored."""
+        self._panics.labels(pool_id).inc()
+
+    def watch_breakers(self, read: Callable[[], Mapping[str, int]]) -> None:
+        """Have the number of open breakers by pool asked of this whenever metrics are read."""
+        self._registry.register(_OpenBreakers(read))
 
     def _of_route(self, route_id: str) -> "_RouteMetrics":
         known = self._routes.get(route_id)

@@ -1,10 +1,11 @@
 """One HTTP/1.1 response as it comes in: parsed, bounded, read at the reader's pace."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import httptools
+import structlog
 
 from inference.errors import (
     GatewayError,
@@ -13,12 +14,16 @@ from inference.errors import (
     UpstreamTimedOut,
 )
 
-# A head is a few hundred bytes; servers themselves stop at 8 to 64 KiB.
+# A head is a few hundred bytes; servers themselves stop at 8 to 64 KiB. As much may come between
+# two parts of a chunked body.
 MAX_HEAD_BYTES = 64 * 1024
 
 # Read ahead of a slow client by this much, then stop reading: the worker's own buffers fill up and
 # it waits, as it would for a slow client of its own.
 READ_AHEAD_BYTES = 128 * 1024
+
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +35,29 @@ class Timeouts:
     idle_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """What to do while a worker says nothing: `beat`, each time `every_s` has passed."""
+
+    every_s: float
+    beat: Callable[[], Awaitable[None]]
+
+
 class Answer:
     """A response being received; whoever holds it must `close` it, as often as they like.
 
-    `status`, `content_type` and `retry_after` are there once `wait_head` has returned. Every error
-    it raises is an UpstreamError.
+    `status`, `content_type` and `retry_after` are there once `wait_head` has returned. `began_s` is
+    when the request was sent, on the loop's clock. Every error it raises is an UpstreamError.
     """
 
     __slots__ = (
+        "_alarm",
         "_chunks",
+        "_due_s",
         "_error",
+        "_framing_bytes",
         "_has_body",
         "_has_length",
-        "_head_bytes",
         "_is_interim",
         "_loop",
         "_on_settled",
@@ -53,6 +68,7 @@ class Answer:
         "_timer",
         "_transport",
         "_waiter",
+        "began_s",
         "content_type",
         "has_bytes",
         "has_head",
@@ -88,21 +104,26 @@ class Answer:
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         self._chunks: list[bytes] = []
         self._size = 0
-        self._head_bytes = 0
+        self._framing_bytes = 0
         self._has_body = False
         self._has_length = False
         self._is_interim = False
         self._error: GatewayError | None = None
         self._waiter: asyncio.Future[None] | None = None
-        self._quiet_since_s = loop.time()
+        self._due_s: float | None = None
+        self._alarm: asyncio.TimerHandle | None = None
+        self.began_s = self._quiet_since_s = loop.time()
         self._timer: asyncio.TimerHandle | None = loop.call_later(
             timeouts.first_byte_s, self._check_time
         )
 
-    async def wait_head(self) -> None:
+    async def wait_head(self, pulse: Pulse | None = None) -> None:
         """Return once status and headers are there."""
         while not self.has_head:
-            await self._wait(None)
+            if pulse is None:
+                await self._wait(None)
+            elif not await self._wait(pulse.every_s) and not self.has_head:
+                await pulse.beat()
 
     async def read(self, wait_s: float | None = None) -> bytes | None:
         """Return all bytes that came since the last read, waiting for some if there are none.
@@ -137,6 +158,9 @@ class Answer:
         `is_read` says that only the end of the message may be missing; it is waited for briefly.
         """
         self._stop_timer()
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
         self.may_linger = is_read and not (self.is_complete or self.is_paused or self._chunks)
         settled, self._on_settled = self._on_settled, None
         if settled is not None:
@@ -154,14 +178,20 @@ class Answer:
         """Take what the connection received."""
         self.has_bytes = True
         had_head = self.has_head
+        self._framing_bytes += len(data)
         try:
             if self._parser is not None:
                 self._parser.feed_data(data)
+        except httptools.HttpParserCallbackError as error:
+            log.error("answer parser failed", exc_info=error)
+            self.keeps_alive = False
+            self.fail(UpstreamBadAnswer())
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self.keeps_alive = False
             self.fail(UpstreamBadAnswer())
+        if self._framing_bytes > MAX_HEAD_BYTES and not self.is_complete:
+            self.fail(UpstreamBadAnswer())
         if not self.has_head:
-            self._count_head(len(data))
             return
         if self.is_complete:
             self._stop_timer()
@@ -212,6 +242,7 @@ class Answer:
         self.has_head = not self._is_interim
 
     def on_body(self, body: bytes) -> None:
+        self._framing_bytes = 0
         if not self.is_complete:
             self._chunks.append(body)
             self._size += len(body)
@@ -228,14 +259,13 @@ class Answer:
         if self._error is not None:
             raise self._error
         self._waiter = waiter = self._loop.create_future()
-        timer = None if wait_s is None else self._loop.call_later(wait_s, self._wake)
+        if wait_s is not None:
+            self._wake_at(self._loop.time() + wait_s)
         self._resume()
         try:
             await waiter
         finally:
-            self._waiter = None
-            if timer is not None:
-                timer.cancel()
+            self._waiter = self._due_s = None
         if self._error is not None:
             raise self._error
         return wait_s is None or bool(self._chunks) or self.is_complete
@@ -244,6 +274,23 @@ class Answer:
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
+
+    def _wake_at(self, due_s: float) -> None:
+        """Wake then at the latest. A timer that rings sooner stays: one for each read is dear."""
+        self._due_s = due_s
+        if self._alarm is None or self._alarm.when() > due_s:
+            if self._alarm is not None:
+                self._alarm.cancel()
+            self._alarm = self._loop.call_at(due_s, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        if self._due_s is None:
+            return
+        if self._due_s > self._loop.time():
+            self._alarm = self._loop.call_at(self._due_s, self._ring)
+        else:
+            self._wake()
 
     def _pause(self) -> None:
         if not self.is_paused and not self._transport.is_closing():
@@ -255,11 +302,6 @@ class Answer:
             self.is_paused = False
             self._quiet_since_s = self._loop.time()
             self._transport.resume_reading()
-
-    def _count_head(self, size: int) -> None:
-        self._head_bytes += size
-        if self._head_bytes > MAX_HEAD_BYTES:
-            self.fail(UpstreamBadAnswer())
 
     def _note_progress(self) -> None:
         if self._error is not None:

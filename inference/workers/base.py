@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from inference.contract.kinds import Backend
+from inference.contract.kinds import Backend, Endpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,9 +11,11 @@ class BackendTraits:
     """What a backend of this kind understands and how it says that it is full.
 
     `usage_options` are members of `stream_options` (JSON texts by name) that make it report usage
-    in a stream. `saturated_statuses` mean "busy, try another", not "broken".
+    in a stream. `saturated_statuses` mean "busy, try another", not "broken". `endpoints` are
+    what it can be asked for, if its model is one for that.
     """
 
     kind: Backend
     usage_options: Mapping[str, bytes]
     saturated_statuses: frozenset[int]
+    endpoints: frozenset[Endpoint]

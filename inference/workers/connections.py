@@ -13,11 +13,16 @@ from typing import cast
 from urllib.parse import urlsplit
 
 from inference.errors import UpstreamClosed, UpstreamForbidden, UpstreamUnreachable
-from inference.workers.answers import Answer, Timeouts
+from inference.workers.answers import Answer, Pulse, Timeouts
 
 # Servers close an idle connection after 5 s (uvicorn, so vLLM) to some minutes; a stale one costs a
 # retry, so the limit only keeps those of a worker that is gone from staying.
 MAX_IDLE_S = 60.0
+
+# A worker's host that is gone acknowledges nothing: what was sent to it is given up after this, and
+# a connection on which nothing was said is asked after that often.
+DEAD_PEER_S = 20
+_KEEPALIVE = ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
 
 # A stream's closing chunk usually follows its last event within the same millisecond.
 LINGER_S = 1.0
@@ -71,6 +76,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        _notice_death(self._transport.get_extra_info("socket"))
         self._origin.opened(self)
 
     def data_received(self, data: bytes) -> None:
@@ -154,23 +160,26 @@ class Origin:
     def idle_count(self) -> int:
         return len(self._idle)
 
-    async def post(self, request: Request, timeouts: Timeouts) -> Answer:
+    async def post(
+        self, request: Request, timeouts: Timeouts, pulse: Pulse | None = None
+    ) -> Answer:
         """Send a request and return its answer once status and headers are there.
 
+        While a worker that was sent it says nothing, `pulse` beats; not while connecting.
         A kept connection that turns out to be closed before a byte came back is replaced by a new
         one, once. Raises UpstreamError; when cancelled, the connection is cut off.
         """
         kept = self._newest_idle()
         if kept is None:
-            return await self._ask(await self._connect(timeouts.connect_s), request, timeouts)
+            return await self._ask(request, timeouts, pulse)
         answer = kept.send(request, timeouts)
         try:
-            return await _with_head(answer)
+            return await _with_head(answer, pulse)
         except UpstreamClosed:
             if answer.has_bytes:
                 raise
         try:
-            return await self._ask(await self._connect(timeouts.connect_s), request, timeouts)
+            return await self._ask(request, timeouts, pulse)
         except UpstreamClosed as error:
             error.may_repeat = False  # this was the repetition
             raise
@@ -200,8 +209,12 @@ class Origin:
         for connection in list(self._all):
             connection.abort()
 
-    async def _ask(self, connection: Connection, request: Request, timeouts: Timeouts) -> Answer:
-        return await _with_head(connection.send(request, timeouts))
+    async def _ask(self, request: Request, timeouts: Timeouts, pulse: Pulse | None) -> Answer:
+        """Send on a new connection, unless it is lost again as soon as it was made."""
+        connection = await self._connect(timeouts.connect_s)
+        if not connection.is_usable:
+            raise UpstreamUnreachable
+        return await _with_head(connection.send(request, timeouts), pulse)
 
     def _newest_idle(self) -> Connection | None:
         while self._idle:
@@ -298,13 +311,29 @@ def path_of(base_url: str, endpoint: str) -> bytes:
     return f"{parts.path.rstrip('/')}{endpoint}{query}".encode()
 
 
-async def _with_head(answer: Answer) -> Answer:
+def root_path_of(base_url: str, endpoint: str) -> bytes:
+    """The request target of an endpoint beside the versioned ones: `/v1` and `/x` make `/x`."""
+    parts = urlsplit(base_url)
+    return path_of(
+        parts._replace(path=parts.path.rstrip("/").removesuffix("/v1")).geturl(), endpoint
+    )
+
+
+async def _with_head(answer: Answer, pulse: Pulse | None) -> Answer:
     try:
-        await answer.wait_head()
+        await answer.wait_head(pulse)
     except BaseException:
         answer.close()
         raise
     return answer
+
+
+def _notice_death(connection: socket.socket) -> None:
+    """Have the system find out that the other end's host is gone, well before our time-outs."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_PEER_S * 1000)
+    for option, value in _KEEPALIVE:
+        connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _host_header(host: str, port: int, *, is_tls: bool) -> bytes:

@@ -86,7 +86,7 @@ def test_a_prompts_bound_is_its_bytes_and_its_templates() -> None:
 
 @pytest.mark.parametrize(
     ("requested", "answers", "tokens"),
-    [(None, 1, 4096), (None, 3, 12_288), (7, 1, 7), (7, 2, 14), (0, 5, 0), (-3, 1, 0), (7, 0, 7)],
+    [(None, 1, 4096), (None, 3, 12_288), (7, 1, 7), (7, 2, 14), (0, 5, 0), (-3, 1, 0), (7, 0, 0)],
 )
 def test_an_outputs_bound_is_what_was_asked_times_the_answers(
     requested: int | None, answers: int, tokens: int

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.decisions.journals import Progress, advance
+from controlplane.decisions.journals import Progress, advance, count_missing, skip_to
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,19 @@ def test_any_order_and_repetition_ends_where_the_set_says(batches: list[list[int
         assert first > progress.mark + 1
         covered |= set(range(first, last + 1))
     assert covered == seen
+
+
+def test_what_a_journal_has_let_go_of_is_not_waited_for() -> None:
+    held = Progress(3, ((6, 7), (12, 12)))
+    assert skip_to(held, 2) == held
+    assert skip_to(held, 5) == Progress(7, ((12, 12),))
+    assert skip_to(held, 9) == Progress(9, ((12, 12),))
+    assert skip_to(held, 11) == Progress(12)
+    assert skip_to(Progress(), 20) == Progress(20)
+
+
+@pytest.mark.parametrize(("upto", "missing"), [(3, 0), (5, 2), (6, 2), (9, 4), (12, 6), (15, 9)])
+def test_missing_are_the_ends_up_to_a_number_that_are_not_committed(
+    upto: int, missing: int
+) -> None:
+    assert count_missing(Progress(3, ((6, 7), (12, 12))), upto) == missing

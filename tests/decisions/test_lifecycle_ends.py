@@ -7,6 +7,7 @@ import pytest
 from inference.contract.fleet import WorkerEntry
 from inference.contract.kinds import ProcessRole, WorkerState
 from inference.contract.vitals import Applied, Vitals
+from inference.decisions.adoption import adopt, entry_of
 from inference.decisions.lifecycle import (
     KILL_GRACE_S,
     Act,
@@ -14,11 +15,9 @@ from inference.decisions.lifecycle import (
     Sighting,
     Step,
     Worker,
-    adopt,
-    entry_of,
-    is_released,
     set_back,
 )
+from inference.decisions.release import Heard, is_released
 from tests.decisions.workers import ALIVE, GONE, NOW, POOL, only, plan, spec, worker
 
 
@@ -187,8 +186,8 @@ def test_a_draining_worker_is_released_once_every_gateway_knows_and_has_nothing_
     vitals: list[Vitals], released: bool
 ) -> None:
     draining = worker(WorkerState.DRAINING, drain_generation=7)
-    assert is_released(draining, vitals) is released
+    assert is_released(draining, Heard(vitals)) is released
 
 
 def test_nobody_can_have_left_before_anybody_was_told() -> None:
-    assert is_released(worker(WorkerState.DRAINING), []) is False
+    assert is_released(worker(WorkerState.DRAINING), Heard([])) is False

@@ -1,6 +1,6 @@
-"""Which route and targets a request gets, and who serves the next attempt."""
+"""Which route and targets a request gets."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 
@@ -12,10 +12,7 @@ from inference.decisions.plan import (
     Refusal,
     RefusalCode,
     RequestFacts,
-    Tried,
-    choose_worker,
     is_visible,
-    next_target,
     plan_request,
 )
 from tests.inference.gateway.rig import (
@@ -116,84 +113,18 @@ def test_a_disabled_route_is_not_found() -> None:
     assert refusal == Refusal(RefusalCode.MODEL_NOT_FOUND)
 
 
-@pytest.mark.parametrize("weights", [(0,), (1,)])
-def test_a_known_route_without_a_usable_target_has_no_capacity(weights: tuple[int, ...]) -> None:
-    power = PoolPower.RUNNING if weights == (0,) else PoolPower.STOPPED
+@pytest.mark.parametrize(
+    ("weights", "power"),
+    [
+        ((0,), PoolPower.RUNNING),
+        ((1,), PoolPower.STOPPED),
+        ((1,), PoolPower.DRAINED),
+    ],
+)
+def test_a_known_route_without_a_usable_target_has_no_capacity(
+    weights: tuple[int, ...], power: PoolPower
+) -> None:
     route = route_record("a", weights=weights)
     pool = pool_record("a", "http://127.0.0.1:1/v1", power=power)
     refusal = plan_request(configuration(pool, routes=(route,)), KEY, request=FACTS, now=NOW, u=0.0)
     assert refusal == Refusal(RefusalCode.NO_CAPACITY, route)
-
-
-def next_id(plan: Plan, *tried: Tried, available: tuple[str, ...]) -> str | None:
-    following = next_target(plan, tried, available=available)
-    return None if following is None else following.target.id
-
-
-def test_attempts_go_down_the_list_and_never_back() -> None:
-    plan = planned("a", "b", "c", attempts=3)
-    everywhere = ("tgt_a", "tgt_b", "tgt_c")
-    first = Tried("tgt_a", "a-0", may_repeat=True)
-    second = Tried("tgt_b", "b-0", may_repeat=True)
-    third = Tried("tgt_c", "c-0", may_repeat=True)
-    assert next_id(plan, available=everywhere) == "tgt_a"
-    assert next_id(plan, first, available=everywhere) == "tgt_b"
-    assert next_id(plan, first, second, available=everywhere) == "tgt_c"
-    assert next_id(plan, first, second, third, available=everywhere) is None
-
-
-def test_targets_without_a_ready_worker_are_passed_over() -> None:
-    plan = planned("a", "b")
-    assert next_id(plan, available=("tgt_b",)) == "tgt_b"
-    assert next_id(plan, available=()) is None
-
-
-def test_a_route_has_so_many_attempts_and_no_more() -> None:
-    failed = Tried("tgt_a", "a-0", may_repeat=True)
-    assert next_id(planned("a", "b", attempts=1), failed, available=("tgt_b",)) is None
-    assert next_id(planned("a", attempts=1), failed, available=()) is None
-
-
-def test_the_only_target_is_tried_once_more_if_that_may_help() -> None:
-    plan = planned("a", attempts=5)
-    may, may_not = Tried("tgt_a", "a-0", True), Tried("tgt_a", "a-0", False)
-    assert next_id(plan, may, available=()) == "tgt_a"
-    assert next_id(plan, may_not, available=()) is None
-    assert next_id(plan, may, may, available=()) is None
-
-
-def test_the_only_targets_other_workers_are_tried_while_attempts_last() -> None:
-    plan = planned("a", attempts=3)
-    first, second = Tried("tgt_a", "a-0", False), Tried("tgt_a", "a-1", False)
-    third = Tried("tgt_a", "a-2", False)
-    assert next_id(plan, first, available=("tgt_a",)) == "tgt_a"
-    assert next_id(plan, first, second, available=("tgt_a",)) == "tgt_a"
-    assert next_id(plan, first, second, third, available=("tgt_a",)) is None
-
-
-@dataclass
-class Candidate:
-    id: str
-    inflight: int
-
-
-def chosen(counts: dict[str, int], *tried: str, u: float = 0.0) -> str | None:
-    workers = [Candidate(name, count) for name, count in counts.items()]
-    worker = choose_worker(workers, tried=tried, u=u)
-    return None if worker is None else worker.id
-
-
-def test_the_worker_with_the_least_under_way_is_chosen() -> None:
-    assert chosen({"a": 2, "b": 1, "c": 3}) == "b"
-    assert chosen({}) is None
-
-
-def test_chance_breaks_ties_evenly() -> None:
-    picks = [chosen({"a": 1, "b": 1, "c": 9, "d": 1}, u=step / 300) for step in range(300)]
-    assert {name: picks.count(name) for name in set(picks)} == {"a": 100, "b": 100, "d": 100}
-
-
-def test_a_worker_that_failed_is_chosen_again_only_if_there_is_no_other() -> None:
-    assert chosen({"a": 0, "b": 5}, "a") == "b"
-    assert chosen({"a": 0, "b": 5}, "a", "b") == "a"
-    assert chosen({"a": 0}, "a") == "a"

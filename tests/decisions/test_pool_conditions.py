@@ -1,5 +1,7 @@
 """How a pool is told to be, by what its supervisor says."""
 
+from dataclasses import replace
+
 import pytest
 
 from controlplane.decisions.pool_conditions import Condition, ConditionKind, Wanted, condition_of
@@ -8,6 +10,7 @@ from inference.contract.kinds import WorkerState
 
 READY, STARTING, FAILED = WorkerState.READY, WorkerState.STARTING, WorkerState.FAILED
 BACKING_OFF, DRAINING = WorkerState.BACKING_OFF, WorkerState.DRAINING
+DRAINED = WorkerState.DRAINED
 PROCESS = Wanted("small", "process", "running", replicas=2, addresses=0)
 STATIC = Wanted("far", "static", "running", replicas=1, addresses=2)
 
@@ -72,3 +75,59 @@ def test_a_stopped_pool_is_stopped_and_tells_who_is_still_leaving() -> None:
     )
     empty = Wanted("small", "process", "running", replicas=0, addresses=0)
     assert condition_of(empty, [], has_leader=True).reason == "no replicas are wanted"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "states", "told"),
+    [
+        (
+            replace(PROCESS, power="drained"),
+            (READY, DRAINING),
+            Condition(ConditionKind.DRAINING, 2, 1, "0 of 2 drained"),
+        ),
+        (
+            replace(PROCESS, power="drained"),
+            (DRAINED, DRAINING),
+            Condition(ConditionKind.DRAINING, 2, 0, "1 of 2 drained"),
+        ),
+        (
+            replace(PROCESS, power="drained"),
+            (DRAINED, DRAINED),
+            Condition(ConditionKind.DRAINED, 2, 0, ""),
+        ),
+        (
+            replace(PROCESS, power="drained"),
+            (DRAINED, FAILED),
+            Condition(ConditionKind.DRAINED, 2, 0, "small/1 failed"),
+        ),
+        (
+            replace(STATIC, power="drained"),
+            (DRAINED,),
+            Condition(ConditionKind.DRAINING, 2, 0, "1 of 2 drained"),
+        ),
+        (
+            replace(PROCESS, cordoned=[1]),
+            (READY, DRAINED),
+            Condition(ConditionKind.READY, 2, 1, "1 of 2 drained by hand"),
+        ),
+        (
+            replace(STATIC, cordoned=[1]),
+            (READY, DRAINED),
+            Condition(ConditionKind.READY, 2, 1, "1 of 2 drained by hand"),
+        ),
+        (
+            replace(PROCESS, cordoned=[1]),
+            (FAILED, DRAINED),
+            Condition(ConditionKind.DOWN, 2, 0, "small/0 failed"),
+        ),
+        (
+            replace(PROCESS, cordoned=[0, 1, 7]),
+            (DRAINED, DRAINED),
+            Condition(ConditionKind.DRAINED, 2, 0, ""),
+        ),
+    ],
+)
+def test_what_is_drained_on_purpose_is_no_trouble_and_told_until_it_is_done(
+    wanted: Wanted, states: tuple[WorkerState, ...], told: Condition
+) -> None:
+    assert condition_of(wanted, entries(*states), has_leader=True) == told

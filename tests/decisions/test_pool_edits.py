@@ -8,6 +8,7 @@ from controlplane.decisions.pools import Acting, PoolFacts, acting_of, impact_of
 from inference.contract.kinds import Backend, PoolPower, Provisioner, Task
 from inference.contract.snapshot import PoolRecord
 from inference.decisions.engine import engine_digest
+from inference.decisions.lifecycle import make_spec
 
 POOL = PoolRecord(
     id="pool_1",
@@ -35,13 +36,22 @@ OTHER_VALUES = {
     "restart_generation": 1,
     "start_timeout_s": 10,
     "drain_timeout_s": 1,
+    "cordoned": (0,),
+    "worker_restarts": {"0": 1},
+    "worker_concurrency": 4,
+    "breaker_failure_percent": 10,
+    "breaker_min_requests": 1,
+    "breaker_open_ms": 100,
+    "panic_percent": 0,
 }
 TWO = PoolFacts("process", "running", 2)
 ONE = PoolFacts("process", "running", 1)
 
 
 def digest(pool: PoolRecord) -> str:
-    return engine_digest(pool, task=Task.GENERATE, python="python", models_folder="/models")
+    """Of the pool's first worker."""
+    line = engine_digest(pool, task=Task.GENERATE, python="python", models_folder="/models")
+    return make_spec(pool, 0, task=Task.GENERATE, digest=line).digest
 
 
 def test_a_field_is_said_to_roll_exactly_if_the_supervisor_would_replace_workers() -> None:
@@ -88,6 +98,28 @@ def test_all_of_a_static_pool_acts_live_and_another_provisioner_restarts_everyth
             {"power": "running"},
             "2 workers start, all at once: usually about 45 s.",
         ),
+        (
+            TWO,
+            {"power": "drained"},
+            "2 workers run on and are sent nothing new. Nothing is served from here.",
+        ),
+        (replace(ONE, power="drained"), {"power": "running"}, "1 worker is sent requests again."),
+        (
+            replace(ONE, power="stopped"),
+            {"power": "drained"},
+            "1 worker starts: usually about 45 s. Nothing is sent to it.",
+        ),
+        (
+            TWO,
+            {"cordoned": [1]},
+            "Worker 1 finishes its requests and is sent nothing new; it runs on.",
+        ),
+        (replace(TWO, cordoned=(0,)), {"cordoned": []}, "Worker 0 is sent requests again."),
+        (
+            replace(TWO, restarts={"0": 2}),
+            {"worker_restarts": {"0": 2, "1": 1}},
+            "Worker 1 finishes its requests, ends, and starts again: usually about 45 s.",
+        ),
         (TWO, {"replicas": 3}, "1 worker more, usually ready in about 45 s."),
         (TWO, {"replicas": 0}, "2 workers less; each finishes its requests first, then ends."),
         (
@@ -126,3 +158,11 @@ def test_routes_are_named_where_callers_may_feel_it_and_only_there() -> None:
     )
     assert impact_of(TWO, {"restart_generation": 1}, ["a"])[-1] == "Route a sends here."
     assert len(impact_of(TWO, {"drain_timeout_s": 5}, routes)) == 1
+
+
+def test_draining_the_last_worker_is_said_to_leave_nothing() -> None:
+    told = impact_of(replace(TWO, cordoned=(0,)), {"cordoned": [0, 1]}, ["chat"])
+    assert told[1:] == [
+        "No other worker is left, so nothing is served from here.",
+        "Route chat sends here.",
+    ]

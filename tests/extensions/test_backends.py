@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from inference.contract.kinds import Backend
+from inference.contract.kinds import Backend, Endpoint
 from inference.workers.base import BackendTraits
-from inference.workers.registry import REGISTRY
+from inference.workers.registry import OFFERS, REGISTRY
 
 each_backend = pytest.mark.parametrize(
     "traits", REGISTRY.values(), ids=[kind.value for kind in REGISTRY]
@@ -29,3 +29,9 @@ def test_usage_can_be_had_of_every_stream(traits: BackendTraits) -> None:
 def test_a_full_worker_is_told_from_a_broken_one(traits: BackendTraits) -> None:
     assert 429 in traits.saturated_statuses
     assert traits.saturated_statuses.isdisjoint({500, 502, 504, *range(200, 400)})
+
+
+@each_backend
+def test_what_can_be_asked_of_it_is_said(traits: BackendTraits) -> None:
+    assert Endpoint.CHAT in traits.endpoints
+    assert OFFERS[traits.kind] == traits.endpoints

@@ -44,7 +44,7 @@ async def abandoned(root: Path) -> Path:
 
 def test_a_lost_request_may_have_cost_nothing_or_all_it_was_allowed() -> None:
     charge = Charge(
-        attempt=1,
+        attempt=2,
         target_id="tgt_1",
         pool_id="pool_p",
         model_id="mdl_a",
@@ -57,7 +57,7 @@ def test_a_lost_request_may_have_cost_nothing_or_all_it_was_allowed() -> None:
         cost_nanousd=0,
         cost_max_nanousd=2948,
     )
-    assert lost_end(OPENING) == End(
+    assert lost_end((OPENING,)) == End(
         event_id="req_01kb7",
         at_ms=1_764_500_000_123,
         received_at_ms=1_764_500_000_123,
@@ -71,13 +71,35 @@ def test_a_lost_request_may_have_cost_nothing_or_all_it_was_allowed() -> None:
 
 
 def test_an_unknown_price_stays_unknown() -> None:
-    [charge] = lost_end(opening(1, price=None, cost_max_nanousd=None)).charges
+    [charge] = lost_end((opening(1, price=None, cost_max_nanousd=None),)).charges
     assert (charge.cost_nanousd, charge.cost_max_nanousd, charge.price) == (None, None, None)
 
 
 async def test_what_remains_is_the_count_and_the_open_requests(tmp_path: Path) -> None:
     folder = await abandoned(tmp_path)
-    assert read_remains(folder) == Remains(2, (opening(1), opening(3)))
+    assert read_remains(folder) == Remains(2, ((opening(1),), (opening(3),)))
+
+
+async def test_each_attempt_of_a_lost_request_is_charged_once_though_segments_repeat_openings(
+    tmp_path: Path,
+) -> None:
+    first, second = (
+        opening(1, attempt=1),
+        opening(1, attempt=2, target_id="tgt_2", cost_max_nanousd=7),
+    )
+    journal = Journal.create(tmp_path, segment_bytes=1)
+    for one in (first, second, opening(2)):
+        await journal.open(one)
+    await journal.close(end(2))
+    journal.release()
+    assert len(segments_of(journal.folder)) > 2
+    remains = read_remains(journal.folder)
+    assert remains == Remains(1, ((first, second),))
+    charges = lost_end(remains.unended[0]).charges
+    assert [(one.attempt, one.target_id, one.cost_max_nanousd) for one in charges] == [
+        (1, first.target_id, first.cost_max_nanousd),
+        (2, "tgt_2", 7),
+    ]
 
 
 async def test_torn_and_unreadable_lines_are_passed_over(tmp_path: Path) -> None:
@@ -87,7 +109,7 @@ async def test_torn_and_unreadable_lines_are_passed_over(tmp_path: Path) -> None
             b'O {"v":1,"d":{"event_id":"req_4"}}\nO {{{\n?? \n\nE {"v":1,"d":{"event_id":"req_1'
         )
     with capture_logs() as logs:
-        assert read_remains(folder) == Remains(2, (opening(1), opening(3)))
+        assert read_remains(folder) == Remains(2, ((opening(1),), (opening(3),)))
     assert {entry["event"] for entry in logs} == {"journal line unreadable", "opening unreadable"}
 
 
@@ -151,7 +173,7 @@ async def test_an_adopter_that_dies_midway_closes_nothing_twice(
     folder = await abandoned(tmp_path)
     first = Journal.adopt(folder)
     first.seq = read_remains(folder).seq
-    await first.close(lost_end(opening(1)))
+    await first.close(lost_end((opening(1),)))
     first.release()
     one = replay(tmp_path, client)
     await one.adopt()
@@ -301,5 +323,5 @@ async def test_requests_of_a_killed_gateway_end_once_though_two_processes_race_f
     assert sorted(by_seq) == list(range(1, remains.seq + len(remains.unended) + 1))
     assert max(Counter(one.event_id for one in by_seq.values()).values()) == 1
     lost = {one.event_id for one in by_seq.values() if one.outcome is Outcome.LOST_GATEWAY}
-    assert lost == {one.event_id for one in remains.unended}
+    assert lost == {one[0].event_id for one in remains.unended}
     assert all(by_seq[one.seq] == one for one in ends)

@@ -162,6 +162,28 @@ async def test_what_is_recorded_is_not_fed_again(
         await until(holds(admin, [4, 4]), "the fourth end again")
 
 
+async def test_a_store_seeded_anew_is_told_where_the_journal_begins_before_it_is_fed(
+    journal: Journal, client: Redis, admin: Redis
+) -> None:
+    await seed(admin)
+    async with running(Sink(journal, client, idle_s=IDLE_S)):
+        await write(journal, 10)
+        await until(holds(admin, list(range(1, 11))), "all ends")
+        before = names(journal)
+        await admin.hset(wire.JOURNAL_MARKS, journal.journal_id, "4")  # type: ignore[misc]
+        await until(lambda: names(journal) == before[1:], "the first segment to go")
+        await admin.flushall()
+        await seed(admin, seeded_at="2")
+
+        async def is_fed() -> bool:
+            return await admin.xlen(wire.USAGE_STREAM) == 7
+
+        await until(is_fed, "a start and six ends")
+    (_, first), *rest = await admin.xrange(wire.USAGE_STREAM)
+    assert first == {wire.USAGE_START_FIELD.encode(): f"{journal.journal_id} 4".encode()}
+    assert [tuple(fields) for _, fields in rest] == [(wire.USAGE_FIELD.encode(),)] * 6
+
+
 async def test_segments_go_when_recorded_but_never_the_newest(
     journal: Journal, client: Redis, admin: Redis
 ) -> None:

@@ -17,7 +17,16 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from tests.upstream.script import PROMPT_TOKENS, Behaviour, Call, Report
+from tests.upstream.answers import (
+    completion,
+    completion_frames,
+    deltas_of,
+    detokenized,
+    embeddings,
+    tokenized,
+    usage_of,
+)
+from tests.upstream.script import Behaviour, Call, Report
 
 MAX_KEPT_BODY = 1024 * 1024
 MODELS_BODY = {"object": "list", "data": [{"id": "scripted", "object": "model"}]}
@@ -47,6 +56,10 @@ class Request:
     path: str
     headers: dict[str, str]
     body: bytes
+
+    @property
+    def is_chat(self) -> bool:
+        return self.path.endswith("/chat/completions")
 
     @property
     def document(self) -> dict[str, object]:
@@ -187,8 +200,8 @@ class Connection:
         call.status = behaviour.status
         if behaviour.body is not None or behaviour.status != 200:
             await self.send_verbatim(behaviour)
-        elif request.path.endswith("/embeddings"):
-            await self.send_embeddings(request, call)
+        elif (document := other_answer(request, behaviour, call)) is not None:
+            await self.send_json(200, document, headers=behaviour.headers)
         elif call.is_stream:
             return await self.send_stream(request, behaviour, call)
         else:
@@ -206,16 +219,6 @@ class Connection:
             length=len(body.encode()),
         )
         await self.write(body.encode())
-
-    async def send_embeddings(self, request: Request, call: Call) -> None:
-        given = request.document.get("input")
-        inputs = given if isinstance(given, list) else [given]
-        data = [
-            {"object": "embedding", "index": index, "embedding": [0.6, 0.8]}
-            for index in range(len(inputs))
-        ]
-        call.usage = {"prompt_tokens": PROMPT_TOKENS, "total_tokens": PROMPT_TOKENS}
-        await self.send_json(200, {"object": "list", "data": data, "usage": call.usage})
 
     async def send_completion(self, request: Request, behaviour: Behaviour, call: Call) -> None:
         words = deltas_of(behaviour)
@@ -253,6 +256,11 @@ class Connection:
         if behaviour.frames is not None:
             for frame in behaviour.frames:
                 yield frame.encode()
+            return
+        if not request.is_chat:
+            for frame in completion_frames(request.document, behaviour, call):
+                yield event(frame)
+            yield b"data: [DONE]\n\n"
             return
         options = request.document.get("stream_options")
         wishes = options if isinstance(options, dict) else {}
@@ -307,22 +315,19 @@ class Connection:
         await self.writer.drain()
 
 
-def deltas_of(behaviour: Behaviour) -> list[dict[str, object]]:
-    """The deltas of an answer: one a word, spaces kept, unless the script gives its own."""
-    if behaviour.deltas is not None:
-        return behaviour.deltas
-    words = behaviour.text.split(" ")
-    return [{"content": word if index == 0 else f" {word}"} for index, word in enumerate(words)]
-
-
-def usage_of(behaviour: Behaviour, served: int) -> dict[str, object] | None:
-    if isinstance(behaviour.usage, msgspec.UnsetType):
-        return {
-            "prompt_tokens": PROMPT_TOKENS,
-            "completion_tokens": served,
-            "total_tokens": PROMPT_TOKENS + served,
-        }
-    return behaviour.usage
+def other_answer(request: Request, behaviour: Behaviour, call: Call) -> dict[str, object] | None:
+    """What is answered as one document at any endpoint but chat; None is left to chat's ways."""
+    document = request.document
+    match request.path.rpartition("/")[2]:
+        case "embeddings":
+            return embeddings(document, behaviour, call)
+        case "tokenize":
+            return tokenized(document)
+        case "detokenize":
+            return detokenized(document)
+        case "completions" if not request.is_chat and not call.is_stream:
+            return completion(document, behaviour, call)
+    return None
 
 
 def chunk(

@@ -1,7 +1,7 @@
-"""How a route puts its targets in order.
+"""How a route picks the worker that serves an attempt.
 
-Belongs here: one file a strategy under `strategies/`, the protocol they share (`base`) and the list
-of them (`registry`). Does not belong here: picking a worker inside a target's pool. To add one:
-name it in `contract.kinds.Strategy`, write `strategies/<kind>.py` with a function `order_targets`,
-list it in `registry`.
+Belongs here: one file a strategy under `strategies/`, what they share (`base`, `draws`, `waits`)
+and the list of them (`registry`). Does not belong here: who may be sent to at all
+(`decisions.breaker`) and when to try again (`decisions.dispatch`). To add one: name it in
+`contract.kinds.Strategy`, write `strategies/<kind>.py` with its `STRATEGY`, list it in `registry`.
 """

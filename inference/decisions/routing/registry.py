@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 
 from inference.contract.kinds import Strategy
-from inference.decisions.routing.base import OrderTargets
-from inference.decisions.routing.strategies import weighted
+from inference.decisions.routing.base import RoutingStrategy
+from inference.decisions.routing.strategies import least_work, weighted
 
-REGISTRY: Mapping[Strategy, OrderTargets] = {
-    Strategy.WEIGHTED: weighted.order_targets,
+REGISTRY: Mapping[Strategy, RoutingStrategy] = {
+    Strategy.WEIGHTED: weighted.STRATEGY,
+    Strategy.LEAST_WORK: least_work.STRATEGY,
 }

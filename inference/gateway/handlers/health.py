@@ -11,12 +11,14 @@ async def answer_health(_services: Services, downstream: Downstream) -> None:
 
 
 async def answer_ready(services: Services, downstream: Downstream) -> None:
-    """200 once there is a configuration to serve by, else 503.
+    """200 once there is a configuration to serve by, else 503; 503 too while it is to be drained.
 
     Without the state store requests are served all the same, by what is on disk: `degraded`.
     """
     if services.snapshots.current is None:
         await _respond(downstream, 503, b'{"status":"waiting for a configuration"}')
+    elif services.is_draining:
+        await _respond(downstream, 503, b'{"status":"draining"}')
     elif services.state_store.is_up:
         await _respond(downstream, 200, b'{"status":"ready","degraded":false}')
     else:

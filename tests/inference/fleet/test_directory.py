@@ -127,9 +127,57 @@ async def test_the_last_directory_stays_through_an_outage_and_a_loss_of_the_stor
     await until(lambda: answers(client), "the new store")
     await reader.refresh()
     assert reader.current == SECOND
-    await writer.write(FIRST)
+    await writer.write(replace(SECOND, generation=3))
     await reader.refresh()
-    assert reader.current == FIRST
+    assert reader.current == replace(SECOND, generation=3)
+
+
+async def test_an_older_directory_is_taken_only_if_it_stays(
+    client: Redis, reader: DirectoryReader, writer: DirectoryWriter, reader_path: Path, admin: Redis
+) -> None:
+    patient = DirectoryReader(client, data_key=KEY, path=reader_path)
+    await writer.write(replace(FIRST, fencing_token=8))
+    await patient.refresh()
+    await admin.flushall()
+    await writer.write(SECOND)
+    with capture_logs() as logs:
+        await patient.refresh()
+        await patient.refresh()
+    assert patient.current == replace(FIRST, fencing_token=8)
+    assert [entry["event"] for entry in logs] == ["directory in the store is older than ours"]
+    kept = DirectoryReader(client, data_key=KEY, path=reader_path, older_s=0.0)
+    kept.load()
+    assert kept.current == replace(FIRST, fencing_token=8)
+    await kept.refresh()
+    assert kept.current == SECOND
+
+
+async def test_who_holds_the_lease_writes_whatever_the_counter_lost(
+    client: Redis, writer: DirectoryWriter, reader: DirectoryReader, admin: Redis
+) -> None:
+    old = replace(FIRST, fencing_token=7)
+    assert await writer.write(old)
+    await admin.flushall()
+    await client.set(wire.FENCING, 4)
+    await client.set(wire.LEADER, "4:b")
+    assert not await writer.write(replace(old, generation=2))
+    assert await writer.write(replace(FIRST, fencing_token=4))
+    await admin.hset(wire.DIRECTORY, "token", "9")  # type: ignore[misc]
+    assert await writer.write(replace(SECOND, fencing_token=4))
+    await reader.refresh()
+    assert reader.current == replace(SECOND, fencing_token=4)
+
+
+async def test_who_stands_by_keeps_the_directory_on_a_disk_of_its_own(
+    client: Redis, writer: DirectoryWriter, tmp_path: Path, admin: Redis
+) -> None:
+    standby = DirectoryWriter(client, data_key=KEY, path=directory_path(tmp_path / "standby"))
+    assert await standby.watch() == 0
+    await writer.write(replace(SECOND, fencing_token=8))
+    assert await standby.watch() == 8
+    await admin.flushall()
+    assert (await standby.watch(), standby.kept_token()) == (0, 8)
+    assert await standby.last() == replace(SECOND, fencing_token=8)
 
 
 def content(path: Path) -> bytes:

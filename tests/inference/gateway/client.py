@@ -159,6 +159,12 @@ async def send(port: int, request: bytes) -> Reply:
         return await call.read_rest()
 
 
+async def post(port: int, path: str, **fields: object) -> Reply:
+    """Ask for anything of the route `m`."""
+    body = json.dumps({"model": "m", **fields}).encode()
+    return await send(port, request_bytes(body, path=path))
+
+
 async def chat(port: int, *, token: str | None = TOKEN, **fields: object) -> Reply:
     """Ask for a completion: `BASE` with these fields."""
     body = json.dumps({**BASE, **fields}).encode()

@@ -4,7 +4,7 @@ import asyncio
 import random
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -29,8 +29,11 @@ from inference.contract.snapshot import (
     TargetRecord,
 )
 from inference.decisions.egress import is_forbidden_endpoint
+from inference.fleet.prefixes import PrefixIndex
 from inference.fleet.registry import FleetRegistry
+from inference.fleet.retries import RetryBudgets
 from inference.gateway.app import GatewayApp
+from inference.gateway.dispatch import Dispatcher
 from inference.gateway.protocol import GatewayProtocol
 from inference.gateway.services import Services
 from inference.gateway.traffic import TrafficCounter
@@ -51,6 +54,7 @@ PATIENCE_S = 5.0
 
 # $1 and $2 a thousand tokens: ten in and five out cost two cents
 PRICE = PriceRecord("prc_a", "org_a", "mdl_a", 10**12, 2 * 10**12)
+MODEL = ModelRecord("mdl_a", "org_a", "llama")
 
 
 def key_record(token: str, **changes: object) -> KeyRecord:
@@ -91,6 +95,7 @@ def configuration(
     *pools: PoolRecord,
     routes: tuple[RouteRecord, ...] = (),
     keys: tuple[KeyRecord, ...] = (),
+    models: tuple[ModelRecord, ...] = (MODEL,),
     prices: tuple[PriceRecord, ...] = (PRICE,),
     organisations: tuple[OrganisationRecord, ...] = (OrganisationRecord("org_a", "Water"),),
 ) -> ConfigSnapshot:
@@ -101,7 +106,7 @@ def configuration(
     )
     sections: dict[str, dict[object, object]] = {
         "organisations": dict(index_section("organisations", organisations)),
-        "models": dict(index_section("models", (ModelRecord("mdl_a", "org_a", "llama"),))),
+        "models": dict(index_section("models", models)),
         "prices": dict(index_section("prices", prices)),
         "pools": dict(index_section("pools", pools)),
         "routes": dict(
@@ -171,7 +176,10 @@ class StateStore:
 
 @dataclass
 class Gateway:
-    """A running gateway and everything of it that a test looks at. `u` is all its chance."""
+    """A running gateway and everything of it that a test looks at.
+
+    `u` is all its chance; its stopwatch is `skipped_s` ahead.
+    """
 
     port: int
     books: MemoryBooks
@@ -184,6 +192,10 @@ class Gateway:
     traffic: TrafficCounter
     app: GatewayApp = field(init=False)
     u: float = 0.0
+    skipped_s: float = 0.0
+
+    def stopwatch(self) -> float:
+        return time.perf_counter() + self.skipped_s
 
     def apply(self, snapshot: ConfigSnapshot) -> None:
         self.holder.current = snapshot
@@ -207,14 +219,26 @@ class Gateway:
 
 @asynccontextmanager
 async def running_gateway(
-    snapshot: ConfigSnapshot | None, *, body_limit_bytes: int = 1024 * 1024
+    snapshot: ConfigSnapshot | None,
+    *,
+    body_limit_bytes: int = 1024 * 1024,
+    data_key: bytes = DATA_KEY,
+    peppers: Mapping[int, bytes] = PEPPERS,
+    clock: Callable[[], float] = time.time,
 ) -> AsyncIterator[Gateway]:
     """A gateway of this configuration, gone at the end of the block."""
     connections = Connections(
         is_forbidden=lambda ip, port: is_forbidden_endpoint(ip, port, frozenset())
     )
-    fleet = FleetRegistry(origin_of=connections.origin_of, data_key=DATA_KEY)
     registry = CollectorRegistry()
+    metrics = GatewayMetrics(registry)
+    fleet = FleetRegistry(
+        origin_of=connections.origin_of,
+        data_key=data_key,
+        chance=lambda: gateway.u,
+        opened=metrics.breaker_opened,
+    )
+    metrics.watch_breakers(fleet.open_breakers)
     state = ServerState()
     listener = socket.create_server(("127.0.0.1", 0))
     gateway = Gateway(
@@ -234,14 +258,17 @@ async def running_gateway(
         snapshots=gateway.holder,
         state_store=gateway.state_store,
         fleet=fleet,
+        dispatcher=Dispatcher(
+            fleet, prefixes=PrefixIndex(), retries=RetryBudgets(), chance=lambda: gateway.u
+        ),
         books=gateway.books,
-        metrics=GatewayMetrics(registry),
+        metrics=metrics,
         traffic=gateway.traffic,
-        peppers=PEPPERS,
+        peppers=peppers,
         body_limit_bytes=body_limit_bytes,
         gateway="gw-test/0",
-        clock=time.time,
-        stopwatch=time.perf_counter,
+        clock=clock,
+        stopwatch=gateway.stopwatch,
         chance=lambda: gateway.u,
         random_bits=random.getrandbits,
     )

@@ -235,7 +235,7 @@ async def test_without_a_configuration_a_gateway_is_alive_but_not_ready() -> Non
 
 
 async def test_paths_and_methods_that_are_not_served_are_refused_in_shape(gateway: Gateway) -> None:
-    reply = await send(gateway.port, request_bytes(b"{}", path="/v1/completions"))
+    reply = await send(gateway.port, request_bytes(b"{}", path="/v1/responses"))
     assert (reply.status, reply.error["code"]) == (404, "path_not_found")
     reply = await send(gateway.port, request_bytes(None, path="/v1/chat/completions", method="GET"))
     assert (reply.status, reply.error["code"]) == (405, "method_not_allowed")

@@ -234,6 +234,20 @@ async def test_a_body_that_comes_too_slowly_is_given_up(
     assert gateway.books.end.outcome is Outcome.REFUSED
 
 
+async def test_a_body_that_comes_a_byte_at_a_time_is_given_up(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inference.gateway.downstream.BODY_IDLE_S", 0.5)
+    monkeypatch.setattr("inference.gateway.downstream.LEAST_PACE_BYTES_S", 1_000_000)
+    async with opened(gateway.port, request_bytes(b" " * 10_000)[:-9_999]) as call:
+        answering = asyncio.create_task(call.read_head())
+        while not answering.done():
+            call.writer.write(b" ")
+            await asyncio.sleep(0.05)
+        reply = await call.read_rest()
+    assert (reply.status, reply.error["code"]) == (408, "request_timeout")
+
+
 async def test_a_fault_of_ours_is_an_error_in_shape_and_still_ends_in_the_books(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:

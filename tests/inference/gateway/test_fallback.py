@@ -69,9 +69,21 @@ async def test_a_failing_target_is_replaced_by_the_next_one(
     assert failed.error_code is not None
     assert failed.cost_nanousd == 0
     assert failed.cost_max_nanousd == pair.books.openings[0].cost_max_nanousd
-    assert len(pair.books.openings) == 1
+    assert [(one.attempt, one.target_id) for one in pair.books.openings] == [
+        (1, "tgt_a"),
+        (2, "tgt_b"),
+    ]
     assert json.loads(other_upstream.calls[0].body or "")["model"] == "served-b"
     assert pair.inflight == 0
+
+
+async def test_each_attempt_has_an_id_of_its_own_at_the_worker(
+    pair: Gateway, upstream: Upstream, other_upstream: Upstream
+) -> None:
+    upstream.play(Behaviour(status=500))
+    reply = await chat(pair.port)
+    told = [one.calls[0].headers["x-request-id"] for one in (upstream, other_upstream)]
+    assert told == [reply.headers["x-request-id"], f"{reply.headers['x-request-id']}-2"]
 
 
 async def test_a_dead_host_costs_nobody_a_request(other_upstream: Upstream) -> None:
@@ -164,17 +176,6 @@ async def test_all_workers_down_is_capacity_and_not_a_missing_model() -> None:
         assert (reply.status, reply.error["code"]) == (503, "upstream_unreachable")
         assert reply.headers["retry-after"] == "5"
         assert len(gateway.books.end.charges) == 2
-
-
-async def test_a_zero_weight_target_is_never_a_last_resort(
-    upstream: Upstream, other_upstream: Upstream
-) -> None:
-    upstream.play(Behaviour(status=500))
-    pools = (pool_record("a", upstream.base_url), pool_record("b", other_upstream.base_url))
-    route = route_record("a", "b", weights=(1, 0))
-    async with running_gateway(configuration(*pools, routes=(route,))) as gateway:
-        assert (await chat(gateway.port)).status == 502
-    assert other_upstream.calls == []
 
 
 async def test_the_other_workers_of_the_only_pool_are_tried(

@@ -1,28 +1,32 @@
 """The gateway's real processes: a parent, its children, a store and signals."""
 
 import asyncio
-import base64
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
 from inference.contract import wire
-from inference.contract.codec import decode_end, decode_vitals
-from inference.contract.events import End
 from inference.contract.kinds import Outcome
 from inference.contract.snapshot import KeyDigest
-from inference.contract.vitals import Vitals
 from tests.inference.gateway.client import chat, opened, request_bytes, streaming
-from tests.inference.gateway.rig import PEPPERS, PRICE, TOKEN, key_record, pool_record
-from tests.inference.publishing import DATA_KEY, KEY, KEYS_SECTION, ROUTE, build, publish
+from tests.inference.gateway.processes import (
+    Running,
+    ends_in,
+    environment,
+    have_applied,
+    is_accepting,
+    is_running,
+    publish_route,
+    running_parent,
+    vitals_of,
+)
+from tests.inference.publishing import KEY, KEYS_SECTION, build, publish
 from tests.inference.stores import OwnStore, until
 from tests.installation import free_port
 from tests.upstream.fixtures import Upstream
@@ -30,118 +34,11 @@ from tests.upstream.script import Behaviour
 
 pytestmark = pytest.mark.fault
 
-SEEDED = {wire.LINEAGE: "L1", wire.SEEDED_AT: "1"}
-
-
-@dataclass
-class Running:
-    """A parent under test; `lines` is what it and its children logged."""
-
-    process: asyncio.subprocess.Process
-    port: int
-    lines: list[str] = field(default_factory=list)
-
-    async def read_log(self) -> None:
-        assert self.process.stderr is not None
-        while line := await self.process.stderr.readline():
-            self.lines.append(line.decode())
-
-    def says(self, text: str, times: int = 1) -> bool:
-        return sum(text in line for line in self.lines) >= times
-
-    @property
-    def children(self) -> list[int]:
-        return list(map(int, _children_of(self.process.pid)))
-
-
-def _children_of(pid: int) -> list[str]:
-    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-
-
-def is_running(pid: int) -> bool:
-    """Whether a process is there and not merely waiting to be reaped."""
-    with suppress(FileNotFoundError, ProcessLookupError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
-
-
-def environment(store: OwnStore, var: Path, port: int) -> Mapping[str, str]:
-    def text(key: bytes) -> str:
-        return base64.urlsafe_b64encode(key).decode()
-
-    return {
-        **os.environ,
-        "HEADWORKS_VAR": str(var),
-        "HEADWORKS_STATE_URL": store.url,
-        "HEADWORKS_DATA_KEY": text(DATA_KEY),
-        "HEADWORKS_KEY_PEPPERS": ",".join(f"{n}:{text(key)}" for n, key in PEPPERS.items()),
-        "HEADWORKS_GATEWAY_PORT": str(port),
-        "HEADWORKS_GATEWAY_ID": "gw-1",
-        "HEADWORKS_OWN_PORTS": "",
-    }
-
 
 @pytest.fixture
 async def gateway(own_store: OwnStore, tmp_path: Path) -> AsyncIterator[Running]:
-    """A parent with two children on a store of its own."""
-    port = free_port()
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "inference", "gateway"),
-        env=environment(own_store, tmp_path / "var", port),
-        stderr=asyncio.subprocess.PIPE,
-    )
-    running = Running(process, port)
-    reader = asyncio.create_task(running.read_log())
-    children: list[int] = []
-    try:
-        await until(lambda: running.says("waiting for a configuration", 2), "both children to run")
-        children = running.children
+    async with running_parent(own_store, tmp_path / "var") as running:
         yield running
-    finally:
-        if process.returncode is None:
-            children = running.children
-            process.kill()
-            await process.wait()
-        for pid in filter(is_running, children):
-            os.kill(pid, signal.SIGKILL)
-        await reader
-        sys.stderr.writelines(running.lines)
-
-
-async def publish_route(admin: Redis, upstream: Upstream, version: int = 1) -> None:
-    await admin.mset(SEEDED)
-    changes: dict[str, Iterable[Any]] = {
-        "prices": (PRICE,),
-        "pools": (pool_record("a", upstream.base_url),),
-        "routes": (replace(ROUTE, name="m"),),
-        KEYS_SECTION: (key_record(TOKEN),),
-    }
-    await publish(admin, build(version, **changes))
-
-
-async def vitals_of(admin: Redis) -> list[Vitals]:
-    keys = [key async for key in admin.scan_iter(match=f"{wire.VITALS_PREFIX}*")]
-    records = await admin.mget(keys) if keys else []
-    return sorted((decode_vitals(one) for one in records if one), key=lambda one: one.process)
-
-
-async def ends_in(admin: Redis) -> list[End]:
-    entries = await admin.xrange(wire.USAGE_STREAM)
-    return [decode_end(fields[wire.USAGE_FIELD.encode()]) for _, fields in entries]
-
-
-async def have_applied(admin: Redis, version: int, processes: int = 2) -> bool:
-    vitals = await vitals_of(admin)
-    return [one.applied.version for one in vitals] == [version] * processes
-
-
-async def is_accepting(port: int) -> bool:
-    try:
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
-    except ConnectionRefusedError:
-        return False
-    writer.transport.abort()
-    return True
 
 
 async def test_children_accept_only_once_there_is_a_configuration(
@@ -255,7 +152,7 @@ async def test_a_port_that_is_taken_is_said_by_its_settings_name(
 ) -> None:
     second = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "inference", "gateway"),
-        env=environment(own_store, tmp_path / "other", gateway.port),
+        env=environment(own_store, tmp_path / "other", gateway.port, free_port()),
         stderr=asyncio.subprocess.PIPE,
     )
     _, said = await second.communicate()

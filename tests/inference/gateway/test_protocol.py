@@ -5,11 +5,12 @@ import json
 from contextlib import suppress
 
 import pytest
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from inference.contract.kinds import Outcome
 from inference.gateway.protocol import MAX_HEAD_BYTES
 from tests.inference.gateway.client import BASE, CHAT, opened, request_bytes, send
-from tests.inference.gateway.rig import Gateway
+from tests.inference.gateway.rig import TOKEN, Gateway
 from tests.upstream.fixtures import Upstream
 from tests.upstream.script import Behaviour
 
@@ -161,3 +162,58 @@ async def test_a_body_nobody_read_does_not_keep_the_connection_for_ever(
         with suppress(ConnectionError):
             async with asyncio.timeout(2):
                 assert await call.reader.read() == b""
+
+
+async def test_a_fault_of_ours_in_the_parser_is_no_fault_of_the_callers(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(HttpToolsProtocol, "on_headers_complete", broken)
+    reply = await send(gateway.port, HEALTH)
+    assert (reply.status, reply.error["code"]) == (500, "internal_error")
+    assert "request parser failed" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "line", [b"OPTIONS * HTTP/1.1", b"CONNECT a:443 HTTP/1.1", b"GET /\xff HTTP/1.1"]
+)
+async def test_a_target_that_is_no_path_is_the_callers_fault(
+    gateway: Gateway, line: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    reply = await send(gateway.port, line + b"\r\nhost: a\r\n\r\n")
+    assert (reply.status, reply.error["code"]) == (400, "invalid_request")
+    assert "request parser failed" not in caplog.text
+
+
+async def test_trailers_are_no_headers(gateway: Gateway) -> None:
+    head = request_bytes(None, token=None, headers={"transfer-encoding": "chunked"})
+    trailer = b"authorization: Bearer %b\r\n" % TOKEN.encode()
+    whole = b"%b%x\r\n%b\r\n0\r\n%b\r\n" % (head, len(BODY), BODY, trailer)
+    assert (await send(gateway.port, whole)).status == 401
+    async with opened(gateway.port, HEALTH + whole) as call:
+        for status in (200, 401):
+            call.body = b""
+            await call.read_head()
+            assert (await call.read_rest()).status == status
+
+
+@pytest.mark.parametrize(
+    "begun", [b"5;x=", b"0\r\nx: ", b"0\r\n"], ids=["extension", "trailer", "trailers"]
+)
+async def test_what_surrounds_chunks_is_bounded(gateway: Gateway, begun: bytes) -> None:
+    part = b"x" * 1_000 if begun != b"0\r\n" else b"x: " + b"x" * 1_000 + b"\r\n"
+    async with opened(gateway.port, CHUNKED_HEAD + begun) as call:
+        await gateway.wait_for(lambda: gateway.tasks)  # what comes with the head counts to that
+        for _ in range(MAX_HEAD_BYTES // 1_000 + 2):
+            call.writer.write(part)
+        await call.read_head()
+        assert (await call.read_rest()).status == 400
+    await gateway.wait_for(lambda: not gateway.tasks)
+
+
+async def test_two_thousand_requests_sent_ahead_are_all_answered(gateway: Gateway) -> None:
+    async with opened(gateway.port, HEALTH * 2_000) as call:
+        for _ in range(2_000):
+            await call.reader.readuntil(b'{"status":"ok"}')

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inference.contract.kinds import Endpoint
 from inference.errors import InvalidRequest
-from inference.gateway.schemas import parse_chat, upstream_body
+from inference.gateway.schemas import parse_request, upstream_body
 
 UNDERSTOOD = {
     *("model", "messages", "stream", "stream_options"),
@@ -18,12 +19,14 @@ VLLM_OPTIONS = {"include_usage": b"true", "continuous_usage_stats": b"true"}
 
 
 def forwarded(body: bytes) -> bytes:
-    return upstream_body(parse_chat(body), served_model="served", usage_options=VLLM_OPTIONS)
+    return upstream_body(
+        parse_request(Endpoint.CHAT, body), served_model="served", usage_options=VLLM_OPTIONS
+    )
 
 
-def refused(body: bytes) -> InvalidRequest:
+def refused(body: bytes, endpoint: Endpoint = Endpoint.CHAT) -> InvalidRequest:
     with pytest.raises(InvalidRequest) as caught:
-        parse_chat(body)
+        parse_request(endpoint, body)
     return caught.value
 
 
@@ -72,7 +75,9 @@ def test_unknown_members_survive_whatever_they_are(members: dict[str, object]) -
 
 
 def test_of_two_members_of_one_name_the_last_counts_for_everybody() -> None:
-    request = parse_chat(b'{"model":"a","messages":[],"model":"b","stream":true,"stream":false}')
+    request = parse_request(
+        Endpoint.CHAT, b'{"model":"a","messages":[],"model":"b","stream":true,"stream":false}'
+    )
     assert (request.model, request.is_stream) == ("b", False)
     sent = upstream_body(request, served_model="served", usage_options={})
     assert sent == b'{"model":"served","messages":[],"stream":false}'
@@ -107,8 +112,9 @@ def test_streams_ask_the_engine_for_usage_and_keep_the_callers_other_options(
     ],
 )
 def test_what_the_caller_sees_is_what_it_asked_for(options: str, shows: tuple[bool, bool]) -> None:
-    request = parse_chat(
-        f'{{"model":"m","messages":[],"stream":true,"stream_options":{options}}}'.encode()
+    request = parse_request(
+        Endpoint.CHAT,
+        f'{{"model":"m","messages":[],"stream":true,"stream_options":{options}}}'.encode(),
     )
     assert (request.shows_usage, request.shows_continuous_usage) == shows
 
@@ -188,6 +194,111 @@ def test_bounds_are_read_as_an_engine_would(
     members: str, requested: int | None, answers: int
 ) -> None:
     body = f'{{"model":"m","messages":[{{"role":"user"}},{{"role":"user"}}]{members}}}'.encode()
-    facts = parse_chat(body).facts
+    facts = parse_request(Endpoint.CHAT, body).facts
     assert (facts.output_tokens_requested, facts.answers) == (requested, answers)
     assert facts.prompt_tokens_max == len(body) + 32
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "members", "param"),
+    [
+        (Endpoint.COMPLETIONS, "", "prompt"),
+        (Endpoint.COMPLETIONS, '"prompt":null', "prompt"),
+        (Endpoint.COMPLETIONS, '"prompt":{}', "prompt"),
+        (Endpoint.COMPLETIONS, '"prompt":7', "prompt"),
+        (Endpoint.COMPLETIONS, '"prompt":"a","n":"two"', "n"),
+        (Endpoint.COMPLETIONS, '"prompt":"a","best_of":1.5', "best_of"),
+        (Endpoint.COMPLETIONS, '"prompt":"a","max_tokens":[]', "max_tokens"),
+        (Endpoint.COMPLETIONS, '"prompt":"a","stream":1', "stream"),
+        (Endpoint.EMBEDDINGS, "", "input"),
+        (Endpoint.EMBEDDINGS, '"input":null', "input"),
+        (Endpoint.EMBEDDINGS, '"input":{"a":1}', "input"),
+        (Endpoint.EMBEDDINGS, '"input":"a","encoding_format":"bytes"', "encoding_format"),
+        (Endpoint.EMBEDDINGS, '"input":"a","encoding_format":["float"]', "encoding_format"),
+        (Endpoint.TOKENIZE, "", "prompt"),
+        (Endpoint.TOKENIZE, '"prompt":["a"]', "prompt"),
+        (Endpoint.TOKENIZE, '"messages":"a"', "messages"),
+        (Endpoint.DETOKENIZE, "", "tokens"),
+        (Endpoint.DETOKENIZE, '"tokens":"a"', "tokens"),
+    ],
+)
+def test_each_endpoint_names_the_field_it_cannot_do_without(
+    endpoint: Endpoint, members: str, param: str
+) -> None:
+    body = f'{{"model":"m"{"," if members else ""}{members}}}'.encode()
+    assert refused(body, endpoint).param == param
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "members", "prompt"),
+    [
+        (Endpoint.CHAT, '"messages":[{"role": "user"}]', '[{"role": "user"}]'),
+        (Endpoint.COMPLETIONS, '"prompt": ["a", "b"] ', '["a", "b"]'),
+        (Endpoint.COMPLETIONS, '"prompt":null,"prompt_embeds":"AAAA"', '"AAAA"'),
+        (Endpoint.EMBEDDINGS, '"input":[1, 2]', "[1, 2]"),
+        (Endpoint.EMBEDDINGS, '"messages":[{"role":"user"}]', '[{"role":"user"}]'),
+        (Endpoint.TOKENIZE, '"prompt":"a"', '"a"'),
+        (Endpoint.TOKENIZE, '"messages":[1]', "[1]"),
+        (Endpoint.DETOKENIZE, '"tokens":[1]', "[1]"),
+    ],
+)
+def test_what_the_model_is_given_is_found_as_it_was_written(
+    endpoint: Endpoint, members: str, prompt: str
+) -> None:
+    request = parse_request(endpoint, f'{{"model":"m",{members}}}'.encode())
+    assert request.prompt_bytes == prompt.encode()
+
+
+@pytest.mark.parametrize(
+    ("prompt", "count"),
+    [
+        ('"a"', 1),
+        ('["a","b","c"]', 3),
+        ("[1,2,3]", 1),
+        ("[ 1 ]", 1),
+        ("[[1,2],[3]]", 2),
+        ('[ [1], "a" ]', 2),
+        ("[]", 1),
+        ("[ ]", 1),
+        ("[null,null]", 2),
+    ],
+)
+def test_a_list_of_tokens_is_one_prompt_and_a_list_of_others_is_many(
+    prompt: str, count: int
+) -> None:
+    body = f'{{"model":"m","prompt":{prompt},"max_tokens":3,"n":2}}'.encode()
+    facts = parse_request(Endpoint.COMPLETIONS, body).facts
+    assert (facts.answers, facts.prompt_tokens_max) == (2 * count, len(body) + 16 * count)
+    body = f'{{"model":"m","input":{prompt}}}'.encode()
+    facts = parse_request(Endpoint.EMBEDDINGS, body).facts
+    assert (facts.answers, facts.prompt_tokens_max) == (0, len(body) + 16 * count)
+
+
+def test_a_prompt_given_twice_over_is_bounded_for_both() -> None:
+    body = b'{"model":"m","prompt":["a","b"],"prompt_embeds":["AA","BB","CC"]}'
+    assert parse_request(Endpoint.COMPLETIONS, body).facts.answers == 5
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "members"),
+    [
+        (
+            Endpoint.COMPLETIONS,
+            '"prompt":"a","echo":true,"suffix":"b","logprobs":5,"top_k":40,"big":9007199254740993',
+        ),
+        (Endpoint.EMBEDDINGS, '"input":["é"],"dimensions":1e2,"x_unknown":{"a":[1,null]}'),
+        (Endpoint.TOKENIZE, '"prompt":"\\u00e9","return_token_strs":true,"stream":true'),
+        (Endpoint.DETOKENIZE, '"tokens":[1,2,9007199254740993]'),
+    ],
+)
+def test_every_endpoints_body_goes_on_as_it_came_but_for_the_model(
+    endpoint: Endpoint, members: str
+) -> None:
+    request = parse_request(endpoint, f'{{"model":"m",{members}}}'.encode())
+    sent = upstream_body(request, served_model="served", usage_options=VLLM_OPTIONS)
+    assert sent == f'{{"model":"served",{members}}}'.encode()
+
+
+@pytest.mark.parametrize("endpoint", list(Endpoint))
+def test_no_endpoint_is_without_a_way_to_be_read(endpoint: Endpoint) -> None:
+    assert refused(b'{"model":7}', endpoint).param == "model"

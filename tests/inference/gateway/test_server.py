@@ -11,10 +11,12 @@ import pytest
 
 from inference.contract.kinds import Outcome
 from inference.gateway.server import GatewayServer, make_server
-from tests.inference.gateway.client import chat, streaming
+from tests.inference.gateway.client import BASE, chat, opened, request_bytes, streaming
 from tests.inference.gateway.rig import Gateway
 from tests.upstream.fixtures import Upstream
 from tests.upstream.script import Behaviour
+
+ASKED = request_bytes(json.dumps(BASE).encode())
 
 
 @asynccontextmanager
@@ -60,3 +62,79 @@ async def test_a_stream_that_outlasts_the_drain_is_broken_off_and_booked(
     assert json.loads(reply.events[-1])["error"]["code"] == "gateway_stopping"
     assert (gateway.books.end.outcome, gateway.inflight) == (Outcome.ERROR, 0)
     assert "Exception in ASGI application" not in caplog.text
+
+
+async def test_a_stop_answers_one_more_request_on_a_kept_connection_and_closes_it(
+    gateway: Gateway,
+) -> None:
+    async with served(gateway, drain_s=5) as (server, port):
+        async with opened(port, ASKED) as call:
+            await call.read_head()
+            assert "connection" not in (await call.read_rest()).headers
+            server.should_exit = True
+            await gateway.wait_for(lambda: not server.servers[0].is_serving())
+            call.writer.write(ASKED)
+            call.body = b""
+            await call.read_head()
+            reply = await call.read_rest()
+            assert (reply.status, reply.headers["connection"]) == (200, "close")
+            assert await call.reader.read() == b""
+
+
+async def test_a_stop_answers_the_request_of_a_connection_that_was_just_made(
+    gateway: Gateway,
+) -> None:
+    async with served(gateway, drain_s=5) as (server, port):
+        async with opened(port, b"") as call:
+            await gateway.wait_for(lambda: server.server_state.connections)
+            server.should_exit = True
+            await gateway.wait_for(lambda: not server.servers[0].is_serving())
+            call.writer.write(ASKED)
+            await call.read_head()
+            reply = await call.read_rest()
+    assert (reply.status, reply.headers["connection"]) == (200, "close")
+
+
+async def test_a_request_after_a_stream_that_a_stop_found_under_way_is_answered(
+    gateway: Gateway, upstream: Upstream
+) -> None:
+    upstream.play(Behaviour(gap_ms=50))
+    async with served(gateway, drain_s=5) as (server, port):
+        async with streaming(port) as call:
+            await call.read_until(b"one")
+            server.should_exit = True
+            await gateway.wait_for(lambda: not server.servers[0].is_serving())
+            assert (await call.read_rest()).is_whole
+            call.writer.write(ASKED)
+            call.body = b""
+            await call.read_head()
+            reply = await call.read_rest()
+    assert (reply.status, reply.headers["connection"]) == (200, "close")
+
+
+async def test_a_free_connection_holds_up_a_stop_for_a_moment_only(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inference.gateway.protocol.LAST_REQUEST_S", 0.1)
+    async with served(gateway, drain_s=30) as (server, port):
+        async with opened(port, b"") as fresh, opened(port, ASKED) as kept:
+            await kept.read_head()
+            await kept.read_rest()
+            server.should_exit = True
+            for call in (fresh, kept):
+                async with asyncio.timeout(5):
+                    assert await call.reader.read() == b""
+
+
+async def test_a_client_that_does_not_read_does_not_hold_up_a_stop(
+    gateway: Gateway, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inference.gateway.protocol.FLUSH_S", 0.1)
+    upstream.play(Behaviour(text=" ".join(["word" * 250] * 20_000)))
+    async with served(gateway, drain_s=1) as (server, port):
+        async with streaming(port) as call:
+            await call.read_until(b"word")
+            server.should_exit = True
+            await gateway.wait_ended()
+            await gateway.wait_for(lambda: not server.server_state.tasks)
+    assert gateway.books.end.error_code == "gateway_stopping"

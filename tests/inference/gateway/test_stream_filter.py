@@ -189,7 +189,10 @@ def test_a_null_error_is_none_and_the_word_in_a_text_neither() -> None:
         ('[{"delta":{"x_unknown":{"a":1}}}]', True),
         ('[{"delta":{},"finish_reason":"stop"}]', True),
         ('[{"delta":{}},{"delta":{"content":"b"}}]', True),
-        ('[{"text":"legacy"}]', True),
+        ('[{"index":0,"text":"a","logprobs":null,"finish_reason":null}]', True),
+        ('[{"index":1,"text":"","logprobs":null,"finish_reason":null}]', False),
+        ('[{"index":0,"text":"","logprobs":{"tokens":["a"]},"finish_reason":null}]', True),
+        ('[{"index":0,"text":"","finish_reason":"length"}]', True),
     ],
 )
 def test_content_is_any_part_of_a_delta_but_its_role(choices: str, is_content: bool) -> None:
@@ -203,6 +206,21 @@ def test_what_is_no_frame_is_refused() -> None:
     stream = StreamFilter(shows_usage=False, shows_frame_usage=False)
     with pytest.raises(BadFrame):
         stream.feed(b"data: " + b"x" * MAX_FRAME_BYTES)
+
+
+def test_usage_of_each_choice_is_put_together_and_a_prompt_counted_once() -> None:
+    frame = (
+        b'data: {"choices":[{"index":%d,"text":"x"}],'
+        b'"usage":{"prompt_tokens":%d,"completion_tokens":%d}}\n\n'
+    )
+    frames = [frame % (0, 7, 1), frame % (2, 9, 1), frame % (1, 7, 3), frame % (0, 7, 2)]
+    stream = StreamFilter(shows_usage=False, shows_frame_usage=False, choices_each=2)
+    passed = b"".join(stream.feed(one) for one in frames)
+    assert b"usage" not in passed
+    assert passed.count(b"data: ") == 4
+    assert stream.usage() == Usage(16, 6)
+    stream.feed(CLOSING)
+    assert stream.usage() == Usage(10, 5)
 
 
 @pytest.mark.parametrize(("last", "has_finished"), [(STOP, True), (HELLO, False), (CLOSING, False)])

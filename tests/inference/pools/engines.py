@@ -43,6 +43,7 @@ def settings_for(var: Path, **fields: object) -> Settings:
         gateway_id="test",
         gateway_host="127.0.0.1",
         gateway_port=1,
+        gateway_admin_port=2,
         gateway_processes=1,
         body_limit_bytes=1,
         engine_python=None,

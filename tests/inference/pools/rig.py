@@ -15,8 +15,9 @@ from inference.contract.kinds import (
 from inference.contract.snapshot import ConfigSnapshot, ModelRecord, PoolRecord
 from inference.fleet.directory import DirectoryWriter, read_directory
 from inference.fleet.lease import LeaderLease
+from inference.pools.hearing import hear
 from inference.pools.provisioners.fake import FakeProvisioner
-from inference.pools.supervisor import Supervisor, read_vitals
+from inference.pools.supervisor import Supervisor
 from inference.snapshots.holder import SnapshotHolder
 from tests.inference.clocks import HandClock
 from tests.inference.pools.engines import DATA_KEY, POOL
@@ -51,7 +52,7 @@ class Rig:
             lease=self.lease,
             writer=DirectoryWriter(self.client, data_key=DATA_KEY, path=self.path),
             provisioners={Provisioner.FAKE: self.fake, **self.others},
-            read_vitals=lambda: read_vitals(self.client),
+            hear=lambda: hear(self.client, clock=self.clock),
             clock=self.clock,
         )
 

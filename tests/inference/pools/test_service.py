@@ -3,7 +3,8 @@
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +14,10 @@ from redis.asyncio import Redis
 from inference.contract import wire
 from inference.contract.codec import decode_vitals
 from inference.contract.kinds import PoolPower, ProcessRole
+from inference.contract.vitals import Vitals
 from inference.decisions.lifecycle import Presence
 from inference.pools.groups import members_of, presence_of
-from inference.pools.supervisor import read_vitals
+from inference.pools.hearing import hear
 from tests.inference.pools.engines import POOL, STANDIN, records_of
 from tests.inference.pools.processes import WORKER, PoolsProcesses
 from tests.inference.stores import OwnStore, until
@@ -74,8 +76,12 @@ async def test_a_killed_supervisors_worker_is_adopted_without_a_restart_or_a_gap
     assert pools.record == before
 
 
+async def vitals_of(client: Redis) -> Sequence[Vitals]:
+    return (await hear(client, clock=time.time)).vitals
+
+
 async def leads(client: Redis, pid: int) -> bool:
-    vitals = await read_vitals(client)
+    vitals = await vitals_of(client)
     return any(one.is_leader and one.pid == pid for one in vitals)
 
 
@@ -97,7 +103,7 @@ async def test_a_stopped_supervisor_frees_its_lease_and_leaves_its_workers(
     before = pools.record
     assert pools.end(signal.SIGTERM) == 0
     assert await pools.admin.exists(wire.LEADER) == 0
-    assert await read_vitals(pools.admin) == []
+    assert await vitals_of(pools.admin) == []
     assert presence_of(before) is Presence.RUNNING
 
 
@@ -114,7 +120,7 @@ async def test_a_second_supervisor_stands_by_and_takes_over(pools: PoolsProcesse
 
 
 async def has_vitals(client: Redis, pid: int) -> bool:
-    return any(one.pid == pid for one in await read_vitals(client))
+    return any(one.pid == pid for one in await vitals_of(client))
 
 
 async def test_the_supervisor_tells_in_its_vitals_what_it_runs_on(pools: PoolsProcesses) -> None:
@@ -140,7 +146,7 @@ async def has_log(client: Redis) -> bool:
 
 
 async def is_busy(client: Redis) -> bool:
-    gauges = [one for vitals in await read_vitals(client) for one in vitals.workers]
+    gauges = [one for vitals in await vitals_of(client) for one in vitals.workers]
     return any(
         (one.worker_id, one.running, one.waiting) == (WORKER, 4, None)
         and one.utilisation is not None

@@ -1,6 +1,9 @@
 """A server on a raw socket that sends exactly what its script says."""
 
 import asyncio
+import ctypes
+import socket
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -15,6 +18,8 @@ SENT = (
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 QUICK = Timeouts(connect_s=2.0, first_byte_s=2.0, idle_s=2.0)
+
+SO_ATTACH_FILTER = 26  # Linux; Python doesn't name it
 
 Serve = Callable[["Peer"], Awaitable[None]]
 
@@ -74,6 +79,13 @@ async def serving(*scripts: Serve) -> AsyncIterator[tuple[Server, Origin]]:
         for peer in server.peers:
             peer.writer.transport.abort()
         await asyncio.sleep(0.01)
+
+
+def drop_all(connection: socket.socket) -> None:
+    """Let nothing reach this end of a connection any more, as if its host were gone."""
+    program = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))
+    filtering = struct.pack("HP", 1, ctypes.addressof(program))
+    connection.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, filtering)
 
 
 def answering(*parts: bytes, times: int = 1_000) -> Serve:

@@ -13,7 +13,11 @@ from inference.errors import (
     UpstreamUnreachable,
 )
 from inference.workers.answers import MAX_HEAD_BYTES
-from inference.workers.connections import Connections, path_of
+from inference.workers.connections import (
+    Connections,
+    path_of,
+    root_path_of,
+)
 from tests.inference.workers.server import (
     CHUNKED,
     OK,
@@ -289,6 +293,21 @@ async def test_a_server_without_a_known_certificate_is_not_spoken_to() -> None:
 )
 def test_the_endpoint_goes_below_the_base_url(base_url: str, path: bytes) -> None:
     assert path_of(base_url, "/chat/completions") == path
+
+
+@pytest.mark.parametrize(
+    ("base_url", "path"),
+    [
+        ("http://a:1/v1", b"/tokenize"),
+        ("http://a:1/v1/", b"/tokenize"),
+        ("http://a:1", b"/tokenize"),
+        ("http://a:1/x/v1?api-version=2", b"/x/tokenize?api-version=2"),
+        ("http://a:1/x", b"/x/tokenize"),
+        ("http://a:1/xv1", b"/xv1/tokenize"),
+    ],
+)
+def test_what_is_not_openais_goes_beside_v1(base_url: str, path: bytes) -> None:
+    assert root_path_of(base_url, "/tokenize") == path
 
 
 async def test_one_origin_is_shared_by_all_paths_on_it() -> None:

@@ -1,1 +1,1 @@
-"""One file a routing strategy, named for its kind; each offers `order_targets`."""
+"""One file a routing strategy, named for its kind; each offers its `STRATEGY`."""

@@ -1,0 +1,112 @@
+"""How long workers would keep a request waiting, and who of them the shortest.
+
+Scraped figures lag by seconds, so what was sent and not answered is the signal: by this process to
+the moment, by the others to the second. Only how full the KV cache is comes from the engine.
+"""
+
+from collections.abc import Sequence
+from math import inf
+
+from inference.decisions.routing.base import C, Candidate, Choice, Room, Score, Wish
+from inference.decisions.routing.draws import draw, draw_evenly
+
+MAX_COMPARED = 32
+"""Above this the better of two drawn ones is taken: nearly as good, at a fixed cost."""
+
+EQUAL = 1e-9
+"""Waits that differ by less are equal."""
+
+KV_WEIGHT = 0.15
+MAX_KV = 0.99
+"""A cache that says it is full all the same makes no infinite wait of it."""
+
+
+def wait_of(worker: Candidate) -> float:
+    """How long a request would wait at a worker: 1 is a second of prefill or one full batch."""
+    wait = (worker.prefill_tokens + worker.peers_prefill_tokens) / worker.prefill_rate + (
+        worker.inflight + worker.peers_inflight
+    ) / worker.concurrency
+    kv = worker.kv_used
+    return wait + _kv_term(kv) if kv else wait
+
+
+def score_of(worker: Candidate) -> Score:
+    """The same, term by term."""
+    return Score(
+        prefill=(worker.prefill_tokens + worker.peers_prefill_tokens) / worker.prefill_rate,
+        requests=(worker.inflight + worker.peers_inflight) / worker.concurrency,
+        kv=_kv_term(worker.kv_used or 0.0),
+    )
+
+
+def pick_least(rooms: Sequence[Room[C]], *, u: float) -> Choice[C]:
+    """The worker with the least wait of at least one; of equals, one of the first target's.
+
+    The rooms' order was drawn by weight, so an idle fleet is shared by weight.
+    """
+    count = len(rooms[0].workers)
+    if len(rooms) > 1:
+        count = sum([len(room.workers) for room in rooms])
+    if count == 1:
+        return Choice(rooms[0], rooms[0].workers[0])
+    rest_of_u = u
+    compared = rooms
+    if count > MAX_COMPARED:
+        compared, rest_of_u = _two_of(rooms, u)
+    least, equals = _least(compared)
+    room, worker = _one_of(equals, rest_of_u)
+    return Choice(room, worker, count, score_of(worker), least, u=u)
+
+
+def pick_warm(
+    rooms: Sequence[Room[C]], *, wish: Wish, warm_from: float
+) -> tuple[Room[C], C] | None:
+    """Of the workers that have so much of the prompt cached, the one with the least wait."""
+    found: tuple[Room[C], C] | None = None
+    least = (inf, 0.0)
+    for room in rooms:
+        for worker in room.workers:
+            hit = wish.hits.get(worker.id, 0.0)
+            if hit >= warm_from and (rank := (wait_of(worker), -hit)) < least:
+                least, found = rank, (room, worker)
+    return found
+
+
+def _kv_term(kv: float) -> float:
+    kv = min(max(kv, 0.0), MAX_KV)
+    return KV_WEIGHT * kv / (1 - kv)
+
+
+def _least(rooms: Sequence[Room[C]]) -> tuple[float, list[tuple[Room[C], C]]]:
+    """The least wait there is, and all who have it."""
+    least = inf
+    equals: list[tuple[Room[C], C]] = []
+    for room in rooms:
+        for worker in room.workers:
+            wait = wait_of(worker)
+            if wait < least - EQUAL:
+                least, equals = wait, [(room, worker)]
+            elif wait <= least + EQUAL:
+                equals.append((room, worker))
+    return least, equals
+
+
+def _one_of(equals: Sequence[tuple[Room[C], C]], u: float) -> tuple[Room[C], C]:
+    """The first target's of them: their order was drawn by weight. Its workers are drawn evenly."""
+    if len(equals) == 1:
+        return equals[0]
+    first = min(room.position for room, _ in equals)
+    seats = [one for one in equals if one[0].position == first]
+    return seats[draw_evenly(len(seats), u)[0]]
+
+
+def _two_of(rooms: Sequence[Room[C]], u: float) -> tuple[list[Room[C]], float]:
+    """Two draws, each of a target by weight and then of one of its workers."""
+    weights = [room.target.weight for room in rooms]
+    drawn: list[Room[C]] = []
+    for _ in range(2):
+        index, u = draw(weights, u)
+        room = rooms[index]
+        seat, u = draw_evenly(len(room.workers), u)
+        drawn.append(Room(room.target, (room.workers[seat],), room.position, room.is_panic))
+    return drawn, u

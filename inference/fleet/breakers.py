@@ -1,0 +1,94 @@
+"""One worker's breaker in this process: the attempts it has seen and the state they led to."""
+
+from collections.abc import Callable
+
+from inference.contract.kinds import BreakerState
+from inference.decisions.breaker import (
+    CLOSED,
+    WINDOW_S,
+    Breaker,
+    BreakerPolicy,
+    Counts,
+    Verdict,
+    after_attempt,
+    after_trial,
+    begin_trial,
+    lets_through,
+    shown_state,
+)
+from inference.fleet.sliding import SlidingCounts
+
+
+class WorkerBreaker:
+    """Keeps count and asks `decisions.breaker`. `changed` is told each change: before and after.
+
+    Times are seconds of one clock that doesn't go back; `chance` gives numbers in [0, 1).
+    """
+
+    __slots__ = ("_chance", "_changed", "_counts", "_unreachable_in_a_row", "_value", "policy")
+
+    def __init__(
+        self,
+        policy: BreakerPolicy,
+        *,
+        chance: Callable[[], float],
+        changed: Callable[[Breaker, Breaker], None],
+    ) -> None:
+        self.policy = policy
+        self._chance = chance
+        self._changed = changed
+        self._value = CLOSED
+        self._counts = SlidingCounts(WINDOW_S)
+        self._unreachable_in_a_row = 0
+
+    @property
+    def value(self) -> Breaker:
+        return self._value
+
+    def shown(self, now_s: float) -> BreakerState:
+        """The state as people are told."""
+        return shown_state(self._value, now_s)
+
+    def lets_through(self, now_s: float) -> bool:
+        """Whether an attempt may begin."""
+        return self._value is CLOSED or lets_through(self._value, now_s)
+
+    def begin(self, now_s: float) -> bool:
+        """Note that an attempt begins; True if it is a trial, whose verdict must come."""
+        if self._value is CLOSED or not lets_through(self._value, now_s):
+            return False
+        self._become(begin_trial(self._value))
+        return True
+
+    def note_content(self, now_s: float) -> None:
+        """Take a trial that gives content for good: nobody waits for a long stream to end."""
+        self._end_trial(Verdict.GOOD, now_s)
+
+    def note_end(self, verdict: Verdict, *, is_trial: bool, now_s: float) -> None:
+        """Take note of how an attempt ended."""
+        if is_trial and self._value.state is BreakerState.HALF_OPEN:
+            self._end_trial(verdict, now_s)
+            return
+        if verdict is Verdict.UNKNOWN:
+            return
+        is_unreachable = verdict is Verdict.UNREACHABLE
+        self._unreachable_in_a_row = self._unreachable_in_a_row + 1 if is_unreachable else 0
+        self._counts.add(now_s, marked=int(verdict is not Verdict.GOOD))
+        if verdict is Verdict.GOOD or self._value is not CLOSED:
+            return
+        counts = Counts(self._counts.total, self._counts.marked, self._unreachable_in_a_row)
+        after = after_attempt(self._value, counts, policy=self.policy, now=now_s, u=self._chance())
+        if after is not self._value:
+            self._become(after)
+
+    def _end_trial(self, verdict: Verdict, now_s: float) -> None:
+        self._become(
+            after_trial(self._value, verdict, policy=self.policy, now=now_s, u=self._chance())
+        )
+        if self._value is CLOSED:
+            self._counts = SlidingCounts(WINDOW_S)
+            self._unreachable_in_a_row = 0
+
+    def _become(self, value: Breaker) -> None:
+        before, self._value = self._value, value
+        self._changed(before, value)

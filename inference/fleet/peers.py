@@ -1,0 +1,109 @@
+"""What the other gateway processes have under way, and how full caches are: read each second."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import structlog
+from redis.asyncio import Redis
+
+from inference.contract.codec import CodecError, decode_vitals
+from inference.contract.kinds import ProcessRole
+from inference.contract.vitals import VITALS_LIFE_S, VITALS_PERIOD_S, Vitals
+from inference.contract.wire import SEEN, vitals_key
+from inference.store import STORE_TROUBLE, StoreHealth
+
+# Two scrapes, and half a second for the way through the store.
+KV_FRESH_S = 2 * VITALS_PERIOD_S + 0.5
+
+# Those seen last; a fleet has tens of processes, and the set keeps the dead for an hour.
+_MOST_PROCESSES = 1_000
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class PeerLoad:
+    """What all other processes know of one worker; `kv_used` is None if nothing fresh is."""
+
+    inflight: int = 0
+    prefill_tokens: int = 0
+    kv_used: float | None = None
+
+
+def loads_of(records: Iterable[Vitals], *, process: str, now: float) -> dict[str, PeerLoad]:
+    """The others' load by worker id, from their vitals; `process` is ourselves."""
+    loads: dict[str, PeerLoad] = {}
+    for record in records:
+        if record.process == process:
+            continue
+        if record.role is ProcessRole.GATEWAY:
+            for worker_id, count in record.inflight.items():
+                loads.setdefault(worker_id, PeerLoad()).inflight += max(count, 0)
+            for worker_id, tokens in record.prefill_tokens.items():
+                loads.setdefault(worker_id, PeerLoad()).prefill_tokens += max(tokens, 0)
+        for gauges in record.workers:
+            if gauges.kv_used is not None and now - gauges.at <= KV_FRESH_S:
+                loads.setdefault(gauges.worker_id, PeerLoad()).kv_used = gauges.kv_used
+    return loads
+
+
+class Peers:
+    """Reads the vitals of all processes while it runs and gives their load to `apply`.
+
+    `clock` gives seconds since the epoch. While the store is away the last load stands for as long
+    as a vitals record lives; then there is none.
+    """
+
+    def __init__(
+        self,
+        client: Redis,
+        process: str,
+        *,
+        apply: Callable[[Mapping[str, PeerLoad]], None],
+        clock: Callable[[], float],
+        period_s: float = VITALS_PERIOD_S,
+    ) -> None:
+        self._client = client
+        self._process = process
+        self._apply = apply
+        self._clock = clock
+        self._period_s = period_s
+        self._health = StoreHealth("peers")
+        self._missed_s = 0.0
+
+    async def run(self) -> None:
+        """Read now and every period until cancelled, through outages of the store."""
+        while True:
+            await self.read()
+            await asyncio.sleep(self._period_s)
+
+    async def read(self) -> None:
+        """Read once."""
+        try:
+            records = await self._records()
+        except STORE_TROUBLE as error:
+            self._health.failed(error)
+            self._missed_s += self._period_s
+            if self._missed_s >= VITALS_LIFE_S:
+                self._apply({})
+            return
+        self._health.succeeded()
+        self._missed_s = 0.0
+        self._apply(loads_of(records, process=self._process, now=self._clock()))
+
+    async def _records(self) -> list[Vitals]:
+        seen = cast("list[bytes]", await self._client.zrevrange(SEEN, 0, _MOST_PROCESSES - 1))
+        keys = [vitals_key(name.decode()) for name in seen]
+        found = cast("list[bytes | None]", await self._client.mget(keys)) if keys else []
+        return [record for one in found if one is not None and (record := _decoded(one))]
+
+
+def _decoded(data: bytes) -> Vitals | None:
+    """A record, or None if it is of a version that this process can't read."""
+    try:
+        return decode_vitals(data)
+    except CodecError as error:
+        log.debug("vitals unreadable", error=repr(error))
+        return None

@@ -1,0 +1,35 @@
+"""How many requests and retries each route of this process has had of late."""
+
+from inference.decisions.retries import WINDOW_S, may_retry
+from inference.fleet.sliding import SlidingCounts
+
+
+class RetryBudgets:
+    """Counts requests and retries by route, and says whether one more retry fits.
+
+    Times are seconds of one clock that doesn't go back.
+    """
+
+    def __init__(self) -> None:
+        self._routes: dict[str, SlidingCounts] = {}
+
+    def note_request(self, route_id: str, now_s: float) -> None:
+        """Count a request's first attempt."""
+        self._of(route_id).add(now_s)
+
+    def take(self, route_id: str, *, budget_percent: int, now_s: float) -> bool:
+        """Take one retry out of the budget; False if there is none left."""
+        counts = self._of(route_id)
+        counts.advance(now_s)
+        is_allowed = may_retry(
+            requests=counts.total, retries=counts.marked, budget_percent=budget_percent
+        )
+        if is_allowed:
+            counts.add(now_s, count=0, marked=1)
+        return is_allowed
+
+    def _of(self, route_id: str) -> SlidingCounts:
+        counts = self._routes.get(route_id)
+        if counts is None:
+            counts = self._routes[route_id] = SlidingCounts(WINDOW_S)
+        return counts

@@ -1,0 +1,72 @@
+"""Comments in a stream that is silent, so that nothing on the way takes its caller for gone."""
+
+import asyncio
+
+from inference.gateway.exchange import Exchange
+from inference.gateway.headers import stream_headers
+from inference.workers.answers import Pulse
+
+# One line feed: after two, some clients see an empty event.
+COMMENT = b":\n"
+
+# Half of what the strictest proxies allow a silence; in an answer that has begun it costs nothing.
+BEGUN_S = 15.0
+
+
+class KeepAlive:
+    """What a stream's caller is sent, and a comment whenever that was nothing for too long.
+
+    The silence counts from the sending of the request to the worker, and from whatever the caller
+    was sent since. `keep_alive_ms` bounds it all along; None not before the answer has begun, and
+    then it is `BEGUN_S`. Nothing here counts as the worker's: its time-outs and first token are
+    untouched.
+    """
+
+    __slots__ = ("_exchange", "_interval_s", "_loop", "_since_s")
+
+    def __init__(self, exchange: Exchange, keep_alive_ms: int | None) -> None:
+        self._exchange = exchange
+        self._interval_s = None if keep_alive_ms is None else keep_alive_ms / 1000
+        self._loop = asyncio.get_running_loop()
+        self._since_s = self._loop.time()
+
+    @property
+    def pulse(self) -> Pulse | None:
+        """What a worker that was asked and hasn't answered is waited for with."""
+        return None if self._interval_s is None else Pulse(self._interval_s, self.comment)
+
+    @property
+    def left_s(self) -> float | None:
+        """How long nothing may be sent from now on; None is for ever."""
+        if self._interval_s is None:
+            return None
+        return max(self._since_s + self._interval_s - self._loop.time(), 0.0)
+
+    def count_from(self, asked_s: float) -> None:
+        """Take note of when the worker was asked, on the loop's clock."""
+        self._since_s = max(self._since_s, asked_s)
+
+    async def begin(self) -> None:
+        """Begin the answer, unless a comment has; from then on no other worker is tried."""
+        exchange = self._exchange
+        if exchange.downstream.has_started:
+            return
+        if self._interval_s is None:
+            self._interval_s = BEGUN_S
+        await exchange.downstream.start(
+            200, stream_headers(exchange.event_id) + exchange.debug_headers()
+        )
+
+    async def write(self, data: bytes) -> None:
+        """Send whole events."""
+        if data:
+            await self._exchange.downstream.write(data)
+            self._since_s = self._loop.time()
+
+    async def comment(self) -> None:
+        """Send a comment; a caller that has yet to read what it was sent before gets none."""
+        if self._exchange.downstream.has_unsent:
+            self._since_s = self._loop.time()
+            return
+        await self.begin()
+        await self.write(COMMENT)

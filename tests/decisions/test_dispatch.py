@@ -1,0 +1,169 @@
+"""Who is left for the next attempt of a request, and in which order."""
+
+from dataclasses import replace
+
+import pytest
+
+from inference.contract.kinds import Strategy
+from inference.decisions.breaker import Capacity
+from inference.decisions.dispatch import Tried, pick_worker, reads_prefixes, rooms_for
+from inference.decisions.plan import Plan, RequestFacts, plan_request
+from inference.decisions.retries import may_retry
+from inference.decisions.routing.base import Wish
+from tests.decisions.candidates import Candidate
+from tests.inference.gateway.rig import (
+    TOKEN,
+    configuration,
+    key_record,
+    pool_record,
+    route_record,
+)
+
+A, B = Tried("tgt_a", "a0", may_repeat=True), Tried("tgt_b", "b0", may_repeat=True)
+
+
+def planned(*names: str, attempts: int = 3, strategy: Strategy = Strategy.WEIGHTED) -> Plan:
+    """The plan for a route over pools of these names, in this order."""
+    pools = [pool_record(name, "http://127.0.0.1:1/v1") for name in names]
+    route = route_record(*names, max_attempts=attempts, strategy=strategy)
+    request = RequestFacts("m", prompt_tokens_max=1)
+    snapshot = configuration(*pools, routes=(route,))
+    plan = plan_request(snapshot, key_record(TOKEN), request=request, now=0.0, u=0.0)
+    assert isinstance(plan, Plan)
+    return plan
+
+
+def capacity(*names: str, panic: bool = False, last: bool = False) -> Capacity[Candidate]:
+    return Capacity(tuple(Candidate(name) for name in names), panic, last)
+
+
+def left(plan: Plan, *capacities: Capacity[Candidate], tried: tuple[Tried, ...] = ()) -> list[str]:
+    """The workers the next attempt is placed among."""
+    rooms = rooms_for(plan, capacities, tried=tried)
+    return [worker.id for room in rooms for worker in room.workers]
+
+
+def test_everybody_who_is_let_through_may_be_first() -> None:
+    assert left(planned("a", "b"), capacity("a0", "a1"), capacity("b0")) == ["a0", "a1", "b0"]
+    assert left(planned("a", "b"), capacity(), capacity("b0")) == ["b0"]
+    assert left(planned("a", "b"), capacity(), capacity()) == []
+
+
+def test_targets_not_tried_yet_come_before_other_workers_of_those_tried() -> None:
+    plan = planned("a", "b")
+    full = (capacity("a0", "a1"), capacity("b0"))
+    assert left(plan, *full, tried=(A,)) == ["b0"]
+    assert left(plan, *full, tried=(A, B)) == ["a1"]
+
+
+def test_no_worker_of_several_targets_is_tried_twice() -> None:
+    plan = planned("a", "b", attempts=9)
+    assert left(plan, capacity("a0"), capacity("b0"), tried=(A, B)) == []
+    assert left(plan, capacity("a0"), capacity(), tried=(A,)) == []
+
+
+def test_a_route_has_so_many_attempts_and_no_more() -> None:
+    assert left(planned("a", "b", attempts=1), capacity("a0"), capacity("b0"), tried=(A,)) == []
+
+
+def test_the_only_worker_is_tried_once_more_if_that_may_help() -> None:
+    plan = planned("a", attempts=9)
+    assert left(plan, capacity("a0"), tried=(A,)) == ["a0"]
+    assert left(plan, capacity("a0"), tried=(A, A)) == []
+    assert left(plan, capacity("a0"), tried=(Tried("tgt_a", "a0", may_repeat=False),)) == []
+
+
+def test_the_only_worker_is_not_tried_again_once_its_breaker_is_open() -> None:
+    assert left(planned("a"), capacity("a0", panic=True, last=True), tried=(A,)) == []
+
+
+def test_a_pool_whose_every_breaker_is_open_comes_last() -> None:
+    plan = planned("a", "b", "c", attempts=9)
+    dead = capacity("a0", panic=True, last=True)
+    assert left(plan, dead, capacity("b0"), capacity()) == ["b0"]
+    assert left(plan, dead, capacity("b0", "b1"), capacity(), tried=(B,)) == ["b1"]
+    assert left(plan, dead, capacity("b0"), capacity(), tried=(B,)) == ["a0"]
+    assert left(plan, dead, capacity(), capacity()) == ["a0"]
+
+
+def test_a_panic_is_told_with_the_room() -> None:
+    rooms = rooms_for(planned("a"), [capacity("a0", "a1", panic=True)], tried=())
+    assert [room.is_panic for room in rooms] == [True]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "seats", "is_read"),
+    [
+        (Strategy.LEAST_WORK, (("a0",), ("b0",)), True),
+        (Strategy.LEAST_WORK, (("a0", "a1"), ()), True),
+        (Strategy.LEAST_WORK, (("a0",), ()), False),
+        (Strategy.LEAST_WORK, ((), ()), False),
+        (Strategy.WEIGHTED, (("a0", "a1"), ("b0",)), False),
+    ],
+)
+def test_prompts_are_cut_up_only_where_it_makes_a_difference(
+    strategy: Strategy, seats: tuple[tuple[str, ...], ...], is_read: bool
+) -> None:
+    plan = planned("a", "b", strategy=strategy)
+    rooms = rooms_for(plan, [capacity(*names) for names in seats], tried=())
+    assert reads_prefixes(plan, rooms) is is_read
+
+
+def test_a_route_picks_by_its_strategy() -> None:
+    busy, idle = Candidate("a0", inflight=1), Candidate("b0")
+    capacities = [Capacity((busy,)), Capacity((idle,))]
+    found = []
+    for strategy in (Strategy.WEIGHTED, Strategy.LEAST_WORK):
+        plan = planned("a", "b", strategy=strategy)
+        choice = pick_worker(plan, rooms_for(plan, capacities, tried=()), wish=Wish(), u=0.0)
+        assert choice is not None
+        found.append(choice.worker.id)
+    assert found == ["a0", "b0"]
+
+
+@pytest.mark.parametrize(
+    ("requests", "retries", "is_allowed"),
+    [(0, 9, True), (0, 10, False), (1_000, 209, True), (1_000, 210, False), (4, 10, True)],
+)
+def test_retries_are_a_share_of_requests_and_a_few(
+    requests: int, retries: int, is_allowed: bool
+) -> None:
+    assert may_retry(requests=requests, retries=retries, budget_percent=20) is is_allowed
+
+
+def grown(*contexts: int | None) -> Plan:
+    """A plan over targets a, b, … of models that take so many tokens."""
+    plan = planned(*"abcdef"[: len(contexts)], attempts=9)
+    targets = [
+        replace(
+            one,
+            pool=replace(one.pool, model_id=f"mdl_{one.pool.name}"),
+            max_context_tokens=context,
+        )
+        for one, context in zip(plan.targets, contexts, strict=True)
+    ]
+    return replace(plan, targets=tuple(targets))
+
+
+@pytest.mark.parametrize(
+    ("contexts", "expected"),
+    [
+        ((100, 50, 1_000), ["c0"]),
+        ((100, 100, None), ["c0"]),
+        ((None, 50, 1_000), ["b0", "c0"]),
+        ((100, 50, 10), []),
+    ],
+)
+def test_a_request_too_long_for_a_model_goes_to_those_that_take_longer_ones(
+    contexts: tuple[int | None, ...], expected: list[str]
+) -> None:
+    plan = grown(*contexts)
+    too_long = Tried("tgt_a", "a0", may_repeat=False, was_too_long=True)
+    seats = [capacity("a0", "a1"), capacity("b0"), capacity("c0")]
+    assert left(plan, *seats, tried=(too_long,)) == expected
+
+
+def test_a_request_too_long_for_a_model_goes_to_no_other_target_of_it() -> None:
+    too_long = Tried("tgt_a", "a0", may_repeat=False, was_too_long=True)
+    plan = planned("a", "b", attempts=9)
+    assert left(plan, capacity("a0", "a1"), capacity("b0"), tried=(too_long,)) == []

@@ -1,0 +1,67 @@
+"""What a route answers, and what a caller is told who asks it for something else."""
+
+from dataclasses import replace
+
+import pytest
+
+from inference.contract.kinds import Backend, Endpoint, Task
+from inference.contract.snapshot import ConfigSnapshot, RouteRecord
+from inference.decisions.endpoints import EVERYTHING, PATHS, fitting_targets, misfit
+from tests.inference.gateway.rig import MODEL, configuration, pool_record, route_record
+
+OFFERS = {**EVERYTHING, Backend.OPENAI: frozenset((Endpoint.CHAT, Endpoint.EMBEDDINGS))}
+BASE_URL = "http://127.0.0.1:1/v1"
+ROUTE = route_record("a", "b")
+
+
+def mixed(*, backend: Backend = Backend.VLLM) -> ConfigSnapshot:
+    """Pool `a` generates, pool `b` embeds."""
+    return configuration(
+        pool_record("a", BASE_URL, backend=backend),
+        pool_record("b", BASE_URL, backend=backend, model_id="mdl_b"),
+        models=(MODEL, replace(MODEL, id="mdl_b", name="embedder", task=Task.EMBED)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "targets"),
+    [
+        (Endpoint.CHAT, ["tgt_a"]),
+        (Endpoint.COMPLETIONS, ["tgt_a"]),
+        (Endpoint.EMBEDDINGS, ["tgt_b"]),
+        (Endpoint.TOKENIZE, ["tgt_a", "tgt_b"]),
+        (Endpoint.DETOKENIZE, ["tgt_a", "tgt_b"]),
+    ],
+)
+def test_an_endpoint_goes_to_targets_with_a_model_for_it(
+    endpoint: Endpoint, targets: list[str]
+) -> None:
+    found = fitting_targets(mixed(), ROUTE, endpoint, offers=OFFERS)
+    assert [target.id for target in found] == targets
+
+
+def test_a_target_whose_backend_does_not_offer_it_is_left_out() -> None:
+    snapshot = mixed(backend=Backend.OPENAI)
+    assert fitting_targets(snapshot, ROUTE, Endpoint.TOKENIZE, offers=OFFERS) == ()
+    assert len(fitting_targets(snapshot, ROUTE, Endpoint.CHAT, offers=OFFERS)) == 1
+
+
+def test_a_target_whose_pool_or_model_is_not_there_stays_for_others_to_judge() -> None:
+    route: RouteRecord = route_record("gone")
+    assert fitting_targets(mixed(), route, Endpoint.CHAT, offers=OFFERS) == route.targets
+    unknown = configuration(pool_record("a", BASE_URL, model_id="mdl_gone"))
+    assert len(fitting_targets(unknown, route_record("a"), Endpoint.CHAT, offers=OFFERS)) == 1
+
+
+def test_a_refusal_lists_what_is_answered() -> None:
+    assert misfit(mixed(), ROUTE, Endpoint.TOKENIZE, offers=EVERYTHING) == (
+        "The model `m` answers /v1/chat/completions, /v1/completions, /v1/embeddings, /tokenize "
+        "and /detokenize, not /tokenize."
+    )
+    only = misfit(mixed(backend=Backend.OPENAI), route_record("b"), Endpoint.CHAT, offers=OFFERS)
+    assert only == "The model `m` answers /v1/embeddings, not /v1/chat/completions."
+
+
+def test_every_endpoint_has_a_path_of_its_own() -> None:
+    assert set(PATHS) == set(Endpoint)
+    assert len(set(PATHS.values())) == len(Endpoint)

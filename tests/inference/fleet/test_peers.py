@@ -1,0 +1,112 @@
+"""What the other processes say of workers: added up, fresh, and gone when they are."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from redis.asyncio import Redis
+from structlog.testing import capture_logs
+
+from inference.contract.codec import encode_vitals
+from inference.contract.kinds import ProcessRole
+from inference.contract.vitals import Vitals, WorkerGauges
+from inference.contract.wire import SEEN, vitals_key
+from inference.fleet.peers import PeerLoad, Peers, loads_of
+from inference.vitals import VitalsWriter
+from tests.contract.samples import VITALS
+from tests.inference.stores import OwnStore
+
+NOW = 1_000.0
+
+
+def gateway(process: str, inflight: Mapping[str, int], **changes: object) -> Vitals:
+    plain = replace(
+        VITALS,
+        role=ProcessRole.GATEWAY,
+        process=process,
+        inflight=inflight,
+        prefill_tokens={},
+        workers=(),
+    )
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+def supervisor(at: float, kv_used: float | None = 0.5) -> Vitals:
+    gauges = WorkerGauges(worker_id="w0", pool_id="p", at=at, kv_used=kv_used)
+    return gateway("pools/x", {}, role=ProcessRole.POOLS, workers=(gauges,))
+
+
+def test_the_others_load_is_added_up_and_ones_own_left_out() -> None:
+    records = [
+        gateway("g/0", {"w0": 100}, prefill_tokens={"w0": 9_000}),
+        gateway("g/1", {"w0": 2, "w1": 1}, prefill_tokens={"w0": 700}),
+        gateway("h/0", {"w0": 3}, prefill_tokens={"w0": 300}),
+    ]
+    assert loads_of(records, process="g/0", now=NOW) == {
+        "w0": PeerLoad(inflight=5, prefill_tokens=1_000),
+        "w1": PeerLoad(inflight=1),
+    }
+
+
+def test_nobody_brings_a_count_below_zero() -> None:
+    records = [gateway("g/1", {"w0": -5}, prefill_tokens={"w0": -1}), gateway("h/0", {"w0": 1})]
+    assert loads_of(records, process="g/0", now=NOW) == {"w0": PeerLoad(inflight=1)}
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        (supervisor(NOW - 2.0), 0.5),
+        (supervisor(NOW - 3.0), None),
+        (supervisor(NOW, kv_used=None), None),
+    ],
+)
+def test_a_cache_counts_only_while_its_figure_is_fresh(
+    record: Vitals, expected: float | None
+) -> None:
+    loads = loads_of([record], process="g/0", now=NOW)
+    assert loads.get("w0", PeerLoad()).kv_used == expected
+
+
+class Reading:
+    """Peers read from a store, and the loads they led to."""
+
+    def __init__(self, client: Redis, *, period_s: float = 1.0) -> None:
+        self.applied: list[Mapping[str, PeerLoad]] = []
+        self.peers = Peers(
+            client, "g/0", apply=self.applied.append, clock=lambda: NOW, period_s=period_s
+        )
+
+
+async def test_loads_come_from_the_vitals_of_live_processes(client: Redis, admin: Redis) -> None:
+    reading = Reading(client)
+    await reading.peers.read()
+    for process, inflight in (("g/0", 7), ("g/1", 2), ("h/0", 3)):
+        record = gateway(process, {"w0": inflight}, written_at=NOW)
+        await VitalsWriter(client, process, lambda record=record: record).write()  # type: ignore[misc]
+    await admin.zadd(SEEN, {"dead/0": NOW - 60, "odd/0": NOW})
+    await admin.set(vitals_key("odd/0"), b'{"v":99,"d":{}}')
+    await reading.peers.read()
+    await admin.delete(vitals_key("h/0"))
+    await reading.peers.read()
+    assert reading.applied == [
+        {},
+        {"w0": PeerLoad(inflight=5)},
+        {"w0": PeerLoad(inflight=2)},
+    ]
+
+
+async def test_without_the_store_the_last_load_stands_for_as_long_as_a_record_lives(
+    client: Redis, admin: Redis, own_store: OwnStore
+) -> None:
+    await admin.set(vitals_key("g/1"), encode_vitals(gateway("g/1", {"w0": 2})))
+    await admin.zadd(SEEN, {"g/1": NOW})
+    reading = Reading(client, period_s=2.5)
+    await reading.peers.read()
+    own_store.stop()
+    with capture_logs() as logs:
+        await reading.peers.read()
+        assert len(reading.applied) == 1
+        await reading.peers.read()
+    assert reading.applied == [{"w0": PeerLoad(inflight=2)}, {}]
+    assert [line["event"] for line in logs] == ["state store unavailable"]

@@ -1,0 +1,105 @@
+"""What is under way at a worker: counted on the way in, taken back exactly once."""
+
+import random
+
+import pytest
+
+from inference.contract.kinds import BreakerState, WorkerState
+from inference.decisions.breaker import BreakerPolicy, Verdict
+from inference.fleet.breakers import WorkerBreaker
+from inference.fleet.worker import USUAL_PREFILL_RATE, Address, Worker
+from inference.workers.connections import Connections
+
+POLICY = BreakerPolicy(failure_percent=50, min_requests=1, open_s=5.0)
+
+
+def breaker() -> WorkerBreaker:
+    return WorkerBreaker(POLICY, chance=lambda: 0.0, changed=lambda _before, _after: None)
+
+
+@pytest.fixture
+def worker() -> Worker:
+    origin = Connections(is_forbidden=lambda _ip, _port: False).origin_of("http://127.0.0.1:1/v1")
+    address = Address("http://127.0.0.1:1/v1", origin, {}, b"")
+    return Worker("w0", "p", address, WorkerState.READY, breaker=breaker())
+
+
+def under_way(worker: Worker) -> tuple[int, int]:
+    return worker.inflight, worker.prefill_tokens
+
+
+def test_the_prompt_is_taken_back_at_the_first_token_and_the_rest_at_the_end(
+    worker: Worker,
+) -> None:
+    lease = worker.lease(700)
+    assert under_way(worker) == (1, 700)
+    lease.note_content(1.0)
+    assert under_way(worker) == (1, 0)
+    lease.note_content(2.0)
+    lease.release(Verdict.GOOD)
+    lease.release(Verdict.GOOD)
+    lease.note_content(3.0)
+    assert under_way(worker) == (0, 0)
+
+
+def test_an_end_without_a_first_token_takes_both_back(worker: Worker) -> None:
+    lease = worker.lease(700)
+    lease.release()
+    assert under_way(worker) == (0, 0)
+
+
+def test_no_order_of_ends_brings_a_count_below_zero(worker: Worker) -> None:
+    chance = random.Random(7)
+    leases = [worker.lease(chance.randrange(2_000)) for _ in range(50)]
+    steps = [step for lease in leases for step in (lease.release, lease.release)]
+    steps += [lambda lease=lease: lease.note_content(1.0) for lease in leases]  # type: ignore[misc]
+    chance.shuffle(steps)
+    for step in steps:
+        step()
+        assert worker.inflight >= 0
+        assert worker.prefill_tokens >= 0
+    assert under_way(worker) == (0, 0)
+
+
+def test_the_prefill_rate_is_learned_with_what_was_queued_before(worker: Worker) -> None:
+    worker.lease(1_000, now_s=0.0)
+    worker.lease(1_000, now_s=0.0).note_content(2.0)
+    assert worker.prefill_rate == 1_000.0
+    worker.lease(1_000, now_s=2.0).note_content(3.0)
+    assert worker.prefill_rate == 1_000.0 + 0.2 * (2_000.0 - 1_000.0)
+
+
+def test_short_prompts_teach_nothing_of_the_prefill_rate(worker: Worker) -> None:
+    worker.lease(511, now_s=0.0).note_content(9.0)
+    assert worker.prefill_rate == USUAL_PREFILL_RATE
+
+
+def test_a_rate_stays_within_reason(worker: Worker) -> None:
+    worker.lease(1_000, now_s=5.0).note_content(5.0)
+    assert worker.prefill_rate == 1_000_000.0
+
+
+def test_a_new_life_forgets_what_was_learned_but_not_what_is_under_way(worker: Worker) -> None:
+    former = worker.breaker
+    first = worker.lease(1_000, now_s=0.0)
+    first.note_content(4.0)
+    first.release(Verdict.GOOD)
+    lease = worker.lease(10)
+    worker.begin_life("again", salt=5, breaker=breaker())
+    assert (worker.prefill_rate, worker.salt) == (USUAL_PREFILL_RATE, 5)
+    assert under_way(worker) == (1, 10)
+    lease.release(Verdict.BAD)
+    # what the former life did is not held against the new one
+    assert former.value.state is BreakerState.OPEN
+    assert worker.breaker.value.state is BreakerState.CLOSED
+    assert under_way(worker) == (0, 0)
+
+
+def test_the_attempt_a_breaker_lets_through_is_its_trial(worker: Worker) -> None:
+    worker.lease(now_s=0.0).release(Verdict.BAD, now_s=0.0)
+    assert not worker.lease(now_s=1.0).is_trial  # in a panic
+    trial = worker.lease(now_s=5.0)
+    assert trial.is_trial
+    assert not worker.lease(now_s=5.0).is_trial
+    trial.release(Verdict.GOOD, now_s=6.0)
+    assert worker.breaker.value.state is BreakerState.CLOSED

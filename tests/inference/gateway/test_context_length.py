@@ -1,0 +1,87 @@
+"""Requests that don't fit one model's context: told in one code, tried where they fit."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from inference.contract.snapshot import ModelRecord
+from tests.inference.gateway.client import chat
+from tests.inference.gateway.rig import (
+    Gateway,
+    configuration,
+    pool_record,
+    route_record,
+    running_gateway,
+)
+from tests.upstream.fixtures import Upstream
+from tests.upstream.script import Behaviour
+
+WORDINGS = [
+    # vLLM, old and new
+    {
+        "object": "error",
+        "message": "This model's maximum context length is 100 tokens. However, you requested 200",
+        "type": "BadRequestError",
+        "code": 400,
+    },
+    {
+        "error": {
+            "message": "The decoder prompt (length 200) is longer than the maximum model length"
+            " of 100.",
+            "type": "BadRequestError",
+            "param": None,
+            "code": 400,
+        }
+    },
+    # SGLang
+    {"message": "The input (200 tokens) is longer than the model's context length (100 tokens)."},
+    # llama.cpp
+    {
+        "error": {
+            "code": 400,
+            "message": "the request exceeds the available context size, try increasing it",
+            "type": "exceed_context_size_error",
+        }
+    },
+    # OpenAI
+    {"error": {"message": "Too long", "code": "context_length_exceeded", "param": "messages"}},
+]
+
+
+def too_long(wording: object) -> Behaviour:
+    return Behaviour(status=400, body=json.dumps(wording))
+
+
+@pytest.mark.parametrize("wording", WORDINGS)
+async def test_however_an_engine_says_it_the_next_larger_model_answers(
+    upstream: Upstream, other_upstream: Upstream, wording: object
+) -> None:
+    upstream.play(too_long(wording))
+    pools = [
+        pool_record("a", upstream.base_url),
+        pool_record("small", upstream.base_url, model_id="mdl_small"),
+        pool_record("big", other_upstream.base_url, model_id="mdl_big"),
+    ]
+    snapshot = configuration(*pools, routes=(route_record("a", "small", "big"),))
+    sizes = {"mdl_a": 100, "mdl_small": 50, "mdl_big": 1_000}
+    models = {
+        name: ModelRecord(name, "org_a", name, max_context_tokens=size)
+        for name, size in sizes.items()
+    }
+    async with running_gateway(replace(snapshot, models=models)) as gateway:
+        assert (await chat(gateway.port)).status == 200
+        assert [one.target_id for one in gateway.books.end.charges] == ["tgt_a", "tgt_big"]
+        assert gateway.fleet.breakers(gateway.stopwatch()) == {}
+    assert (len(upstream.calls), len(other_upstream.calls)) == (1, 1)
+
+
+@pytest.mark.parametrize("wording", WORDINGS)
+async def test_if_no_model_takes_it_the_caller_is_told_in_one_code(
+    gateway: Gateway, upstream: Upstream, wording: object
+) -> None:
+    upstream.play(too_long(wording))
+    reply = await chat(gateway.port)
+    assert (reply.status, reply.error["code"]) == (400, "context_length_exceeded")
+    assert len(upstream.calls) == 1
+    assert gateway.books.end.error_code == "upstream_refused"

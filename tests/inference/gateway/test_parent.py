@@ -1,0 +1,150 @@
+"""How a parent keeps and replaces its children, which are stand-ins here."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from inference.gateway.admin import Standing
+from inference.gateway.listener import CannotListen
+from inference.gateway.parent import GatewayParent
+from tests.inference.stores import until
+from tests.installation import free_port
+
+STANDIN = Path(__file__).with_name("standin.py")
+
+
+@dataclass
+class Rig:
+    """A parent of stand-ins, and what they wrote into their diary."""
+
+    folder: Path
+    processes: int = 2
+    parent: GatewayParent = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.feel("")
+        (self.folder / "diary").touch()
+        self.parent = GatewayParent(
+            host="127.0.0.1",
+            port=free_port(),
+            admin_port=free_port(),
+            processes=self.processes,
+            command=(sys.executable, str(STANDIN), str(self.folder)),
+        )
+
+    def feel(self, *words: str) -> None:
+        """Give children that start from now on this mood."""
+        (self.folder / "mood").write_text(" ".join(words))
+
+    @property
+    def diary(self) -> list[str]:
+        return (self.folder / "diary").read_text().splitlines()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[GatewayParent]:
+        """The parent, with all its children accepting; stopped at the end of the block."""
+        task = asyncio.create_task(self.parent.run())
+        try:
+            await self.until_accepting()
+            yield self.parent
+        finally:
+            self.parent.stop()
+            await task
+
+    async def until_accepting(self) -> None:
+        def is_whole() -> bool:
+            children = self.parent.children
+            return len(children) == self.processes and all(
+                one.accepting.is_set() and not one.superseded.is_set() for one in children
+            )
+
+        await until(is_whole, "all children to accept")
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(tmp_path)
+
+
+async def test_children_are_replaced_one_after_another_and_the_new_one_accepts_first(
+    rig: Rig,
+) -> None:
+    async with rig.running() as parent:
+        assert sorted(rig.diary) == ["accepts 0", "accepts 1", "started 0", "started 1"]
+        begun = len(rig.diary)
+        parent.replace_all()
+        await rig.until_accepting()
+        assert rig.diary[begun : begun + 4] == ["started 2", "accepts 2", "told 0", "started 0"]
+        assert rig.diary[begun + 4 :] == ["accepts 0", "told 1"]
+        assert [one.slot for one in parent.children] == [0, 2]
+
+
+async def test_only_a_generation_higher_than_the_first_one_read_is_a_restart(rig: Rig) -> None:
+    rig.feel("wants=5")
+    async with rig.running() as parent:
+        await until(lambda: parent.generation == 5, "the generation to be heard")
+        rig.feel("wants=6")
+        os.kill(parent.children[0].pid, signal.SIGKILL)
+        await until(lambda: parent.generation == 6, "the new generation to be heard")
+        await rig.until_accepting()
+        assert sum(line.startswith("started for 6") for line in rig.diary) == 2
+    assert sum("told" in line for line in rig.diary) == 4
+
+
+@pytest.mark.parametrize("mood", ["die", "mute"])
+async def test_a_child_whose_successor_does_not_accept_goes_on(
+    rig: Rig, mood: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inference.gateway.parent.TAKE_OVER_S", 0.5)
+    monkeypatch.setattr("inference.gateway.parent.REPLACE_AGAIN_S", 0.05)
+    async with rig.running() as parent:
+        before = {one.pid for one in parent.children}
+        rig.feel(mood)
+        parent.replace_all()
+        await until(lambda: rig.diary.count("started 2") >= 2, "two attempts")
+        assert before <= {one.pid for one in parent.children}
+        assert not any("told" in line for line in rig.diary)
+        assert parent.standing is Standing.READY
+        rig.feel("")
+        await rig.until_accepting()
+        assert not before & {one.pid for one in parent.children}
+
+
+async def test_a_child_that_will_not_end_is_killed(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inference.gateway.parent.STOP_S", 0.2)
+    rig.feel("stubborn")
+    async with rig.running() as parent:
+        rig.feel("")
+        parent.replace_all()
+        await rig.until_accepting()
+    assert rig.parent.standing is Standing.STOPPING
+    assert rig.parent.children == []
+
+
+async def test_a_child_that_dies_is_started_again_under_its_own_number(rig: Rig) -> None:
+    async with rig.running() as parent:
+        parent.replace_all()
+        await rig.until_accepting()
+        assert [one.slot for one in parent.children] == [0, 2]
+        os.kill(parent.children[1].pid, signal.SIGKILL)
+        await until(lambda: rig.diary.count("started 2") == 2, "another in its place")
+        await rig.until_accepting()
+        assert [one.slot for one in parent.children] == [0, 2]
+
+
+async def test_an_admin_port_that_is_taken_is_said_by_its_setting(rig: Rig) -> None:
+    async with rig.running() as parent:
+        second = GatewayParent(
+            host="127.0.0.1", port=free_port(), admin_port=parent.admin_port, processes=1
+        )
+        with pytest.raises(CannotListen, match=r"^HEADWORKS_GATEWAY_ADMIN_PORT: 127\.0\.0\.1 port"):
+            await second.run()
