@@ -238,6 +238,15 @@ class UpstreamRefused(UpstreamError):
         self.detail = detail
 
 
+class UpstreamPromptTooLong(UpstreamRefused):
+    """The request doesn't fit the model's context: a model with a larger one may take it."""
+
+    is_retryable = True
+
+    def __init__(self, upstream_status: int, detail: Mapping[str, object]) -> None:
+        super().__init__(upstream_status, {**detail, "code": "context_length_exceeded"})
+
+
 class NoCapacity(GatewayError):
     """The route is known, but no worker of it can take a request now."""
 

@@ -6,20 +6,17 @@ memory is lost with it: the next leader finds workers by their records and the d
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import structlog
-from redis.asyncio import Redis
 
-from inference.contract.codec import CodecError, decode_vitals
+from inference.contract.codec import CodecError
 from inference.contract.fleet import Directory, WorkerEntry
 from inference.contract.kinds import PoolPower, Provisioner, WorkerState
 from inference.contract.snapshot import ConfigSnapshot
-from inference.contract.vitals import Vitals
-from inference.contract.wire import VITALS_PREFIX
+from inference.decisions.adoption import adopt, entry_of
 from inference.decisions.lifecycle import (
     Act,
     Authority,
@@ -27,12 +24,10 @@ from inference.decisions.lifecycle import (
     Step,
     Worker,
     WorkerSpec,
-    adopt,
-    entry_of,
-    is_released,
     plan_workers,
     refused,
 )
+from inference.decisions.release import Heard, is_released
 from inference.fleet.directory import DirectoryWriter
 from inference.fleet.lease import LeaderLease, Standing
 from inference.pools.base import Measurable, PoolProvisioner, StartRefused
@@ -45,19 +40,13 @@ TICK_S = 0.5
 REFRESH_S = 5.0
 """How soon a store that came back empty or older has the directory again."""
 
-_VITALS_BATCH = 500
+_MEASURED = (WorkerState.READY, WorkerState.DRAINING, WorkerState.DRAINED)
 
 log = structlog.get_logger(__name__)
 
 Follow = Callable[[], Awaitable[None]]
-ReadVitals = Callable[[], Awaitable[Sequence[Vitals]]]
-
-
-async def read_vitals(client: Redis) -> Sequence[Vitals]:
-    """Read the vitals of every live process. Raises STORE_TROUBLE, or CodecError if one is odd."""
-    keys = [key async for key in client.scan_iter(match=f"{VITALS_PREFIX}*", count=_VITALS_BATCH)]
-    records = cast("list[bytes | None]", await client.mget(keys)) if keys else []
-    return [decode_vitals(record) for record in records if record is not None]
+Hear = Callable[[], Awaitable[Heard]]
+"""Raises STORE_TROUBLE, or CodecError if a record is odd."""
 
 
 class Supervisor:
@@ -74,14 +63,14 @@ class Supervisor:
         lease: LeaderLease,
         writer: DirectoryWriter,
         provisioners: Mapping[Provisioner, PoolProvisioner],
-        read_vitals: ReadVitals,
+        hear: Hear,
         clock: Callable[[], float],
     ) -> None:
         self._holder = holder
         self._lease = lease
         self._writer = writer
         self._provisioners = provisioners
-        self._read_vitals = read_vitals
+        self._hear = hear
         self._clock = clock
         self._health = StoreHealth("supervisor")
         self._workers: dict[Provisioner, dict[str, Worker]] = {}
@@ -89,6 +78,7 @@ class Supervisor:
         self._specs: Mapping[Provisioner, Mapping[str, WorkerSpec]] = {}
         self._directory: Directory | None = None
         self._written_at = 0.0
+        self._watched_at = -REFRESH_S
         self._is_in_charge = False
 
     @property
@@ -102,15 +92,15 @@ class Supervisor:
         return self._directory.generation if self._is_in_charge and self._directory else None
 
     def measurable(self) -> tuple[Measurable, ...]:
-        """The ready workers that can be measured, each once; none while we don't lead."""
+        """The workers that run and can be measured, each once; none while we don't lead."""
         if not self.is_leader:
             return ()
         found = []
         own = self._own_addresses()
         for kind, workers in self._workers.items():
             is_own = self._provisioners[kind].owns_processes
-            ready = (one for one in workers.values() if one.state is WorkerState.READY)
-            for worker in ready:
+            running = (one for one in workers.values() if one.state in _MEASURED)
+            for worker in running:
                 if not is_own and worker.base_url in own:
                     continue
                 source = self._provisioners[kind].source_of(worker.id)
@@ -162,6 +152,7 @@ class Supervisor:
         standing, snapshot = self._lease.standing, self._holder.current
         if standing is Standing.FOLLOWER:
             await self._stand_down()
+            await self._watch()
             return
         if snapshot is None:
             return
@@ -173,6 +164,16 @@ class Supervisor:
             await self._reconcile(kind, situation)
         if standing is Standing.LEADER:
             await self._publish()
+
+    async def _watch(self) -> None:
+        """While another leads, keep up with its directory: the store may lose it before we lead."""
+        if self._clock() - self._watched_at < REFRESH_S:
+            return
+        self._watched_at = self._clock()
+        try:
+            self._lease.outbid(await self._writer.watch())
+        except STORE_TROUBLE as error:
+            self._health.failed(error)
 
     async def _take_over(self) -> bool:
         """Find the workers there are, and go on from the last directory; False if that is far."""
@@ -209,7 +210,7 @@ class Supervisor:
             return
         wanted: dict[Provisioner, dict[str, WorkerSpec]] = {kind: {} for kind in self._provisioners}
         for pool in snapshot.pools.values():
-            if pool.power is PoolPower.RUNNING:
+            if pool.power is not PoolPower.STOPPED:
                 task = snapshot.models[pool.model_id].task
                 specs = self._provisioners[pool.provisioner].specs(pool, task)
                 wanted[pool.provisioner].update({spec.id: spec for spec in specs})
@@ -225,18 +226,22 @@ class Supervisor:
 
     async def _released(self) -> frozenset[str]:
         """Draining workers that no gateway uses; none while the gateways' word can't be had."""
-        asked = [one for one in self._all() if one.drain_generation is not None]
+        asked = [
+            one
+            for one in self._all()
+            if one.state is WorkerState.DRAINING and one.drain_generation is not None
+        ]
         if not asked:
             return frozenset()
         try:
-            vitals = await self._read_vitals()
+            heard = await self._hear()
         except STORE_TROUBLE as error:
             self._health.failed(error)
             return frozenset()
         except CodecError as error:
             log.warning("vitals unreadable", error=repr(error))
             return frozenset()
-        return frozenset(worker.id for worker in asked if is_released(worker, vitals))
+        return frozenset(worker.id for worker in asked if is_released(worker, heard))
 
     async def _reconcile(self, kind: Provisioner, situation: Situation) -> None:
         provisioner, workers = self._provisioners[kind], self._workers[kind]

@@ -11,7 +11,7 @@ from pathlib import Path
 from inference.contract.kinds import Task
 from inference.contract.sealing import content_digest
 from inference.contract.snapshot import PoolRecord
-from inference.decisions.lifecycle import Presence, Sighting, Worker, WorkerSpec
+from inference.decisions.lifecycle import Presence, Sighting, Worker, WorkerSpec, make_spec
 from inference.pools.base import Host, Source, StartRefused
 
 READY_AFTER_S = 1.0
@@ -44,8 +44,7 @@ class FakeProvisioner:
         words = (pool.served_model_name, pool.restart_generation, sorted(pool.engine_arguments))
         digest = content_digest(repr(words).encode())
         return tuple(
-            WorkerSpec(f"{pool.id}-{ordinal}", pool, ordinal, task, digest)
-            for ordinal in range(pool.replicas)
+            make_spec(pool, ordinal, task=task, digest=digest) for ordinal in range(pool.replicas)
         )
 
     async def recover(self) -> tuple[Worker, ...]:

@@ -12,7 +12,7 @@ from inference.contract.kinds import Task, WorkerState
 from inference.contract.sealing import worker_key
 from inference.contract.snapshot import PoolRecord
 from inference.decisions.engine import engine_environment, reason_in
-from inference.decisions.lifecycle import Presence, Sighting, Worker, WorkerSpec
+from inference.decisions.lifecycle import Presence, Sighting, Worker, WorkerSpec, make_spec
 from inference.pools.base import Host, Source, StartRefused, metrics_call
 from inference.pools.groups import (
     WORKER_KIND,
@@ -77,8 +77,7 @@ class ProcessProvisioner:
     def specs(self, pool: PoolRecord, task: Task) -> tuple[WorkerSpec, ...]:
         digest = self._line.digest(pool, task)
         return tuple(
-            WorkerSpec(f"{pool.id}-{ordinal}", pool, ordinal, task, digest)
-            for ordinal in range(pool.replicas)
+            make_spec(pool, ordinal, task=task, digest=digest) for ordinal in range(pool.replicas)
         )
 
     async def recover(self) -> tuple[Worker, ...]:

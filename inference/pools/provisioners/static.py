@@ -7,7 +7,7 @@ import msgspec
 from inference.contract.kinds import Backend, Task
 from inference.contract.sealing import SealError, content_digest, decrypt
 from inference.contract.snapshot import PoolRecord
-from inference.decisions.lifecycle import Presence, Sighting, Worker, WorkerSpec
+from inference.decisions.lifecycle import Presence, Sighting, Worker, WorkerSpec, make_spec
 from inference.pools.base import Host, Source, metrics_call
 from inference.pools.probes import ProbeCall, ProbeClient, ProbeFailed, Prober
 
@@ -41,7 +41,7 @@ class StaticProvisioner:
 
     def specs(self, pool: PoolRecord, task: Task) -> tuple[WorkerSpec, ...]:
         return tuple(
-            WorkerSpec(f"{pool.id}-{ordinal}", pool, ordinal, task, _digest(pool, address))
+            make_spec(pool, ordinal, task=task, digest=_digest(pool, address))
             for ordinal, address in enumerate(pool.addresses)
         )
 
