@@ -12,6 +12,7 @@ from typing import Any
 
 from controlplane.models import (
     CatalogueModel,
+    GatewaySetting,
     Key,
     KeyDigest,
     KeyRoute,
@@ -32,8 +33,10 @@ from inference.contract.kinds import (
     Strategy,
     Task,
 )
+from inference.contract.params import TARGET_BOUNDS
 from inference.contract.snapshot import (
     ConfigSnapshot,
+    GatewayRecord,
     KeyRecord,
     Manifest,
     ModelRecord,
@@ -76,6 +79,7 @@ def compile_configuration() -> Compiled:
         "prices": _sorted(_prices()),
         "pools": _sorted(_pools()),
         "routes": _sorted(_routes()),
+        "gateways": _sorted(_gateways()),
         **_keys_by_section(),
     }
     contents = {name: codec.encode_section(rows) for name, rows in records.items()}
@@ -135,13 +139,22 @@ def _pools() -> Iterable[PoolRecord]:
             restart_generation=row.restart_generation,
             start_timeout_s=row.start_timeout_s,
             drain_timeout_s=row.drain_timeout_s,
+            cordoned=tuple(row.cordoned),
+            worker_restarts=dict(row.worker_restarts),
+            worker_concurrency=row.worker_concurrency,
+            breaker_failure_percent=row.breaker_failure_percent,
+            breaker_min_requests=row.breaker_min_requests,
+            breaker_open_ms=row.breaker_open_ms,
+            panic_percent=row.panic_percent,
         )
 
 
 def _routes() -> Iterable[RouteRecord]:
     targets: dict[str, list[TargetRecord]] = defaultdict(list)
     for target in RouteTarget.objects.order_by("route_id", "position"):
-        targets[target.route_id].append(TargetRecord(target.pk, target.pool_id, target.weight))
+        times = {name: getattr(target, name) for name in TARGET_BOUNDS}
+        record = TargetRecord(target.pk, target.pool_id, target.weight, **times)
+        targets[target.route_id].append(record)
     for row in Route.objects.all():
         yield RouteRecord(
             id=row.pk,
@@ -157,6 +170,16 @@ def _routes() -> Iterable[RouteRecord]:
             first_byte_timeout_ms=row.first_byte_timeout_ms,
             idle_timeout_ms=row.idle_timeout_ms,
             total_timeout_ms=row.total_timeout_ms,
+            retry_budget_percent=row.retry_budget_percent,
+            max_wait_penalty=row.max_wait_penalty,
+            keep_alive_ms=row.keep_alive_ms,
+        )
+
+
+def _gateways() -> Iterable[GatewayRecord]:
+    for row in GatewaySetting.objects.all():
+        yield GatewayRecord(
+            id=row.name, restart_generation=row.restart_generation, is_drained=row.is_drained
         )
 
 
@@ -179,7 +202,12 @@ def values_of_record(record: ModelRecord | PoolRecord | RouteRecord) -> dict[str
 def target_values(record: RouteRecord) -> dict[str, dict[str, Any]]:
     """The columns of a route's targets by their ids, in order."""
     return {
-        target.id: {"pool_id": target.pool_id, "weight": target.weight, "position": position}
+        target.id: {
+            "pool_id": target.pool_id,
+            "weight": target.weight,
+            "position": position,
+            **{name: getattr(target, name) for name in TARGET_BOUNDS},
+        }
         for position, target in enumerate(record.targets)
     }
 

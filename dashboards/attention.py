@@ -6,6 +6,7 @@ from itertools import dropwhile
 
 from dashboards import words
 from dashboards.base import PoolLine, Scene
+from dashboards.kinds import NeedKind
 
 MANY_FAILURES, MOST_FAILURES = 0.05, 0.5
 """One in twenty is more than a retry hides; at one in two the service is down for its callers."""
@@ -18,6 +19,7 @@ _ICONS = {"crit": "crit", "warn": "warn", "idle": "nodata"}
 class Need:
     """One thing: how grave (crit, warn or idle), what, and in a sentence why. `pool_id` links."""
 
+    kind: NeedKind
     tone: str
     title: str
     detail: str
@@ -37,22 +39,24 @@ def needs_of(scene: Scene) -> Sequence[Need]:
 
 def _store(scene: Scene) -> Iterator[Need]:
     if not scene.has_store:
-        yield Need("crit", "The state store is not answering", "Gateways serve on; figures stop.")
+        detail = "Gateways serve on; figures stop."
+        yield Need(NeedKind.STORE, "crit", "The state store is not answering", detail)
 
 
 def _gateways(scene: Scene) -> Iterator[Need]:
     coverage = scene.view.coverage
     if scene.has_store and coverage.seen == 0:
-        yield Need(
-            "crit", "No gateway reports", "None has said anything within the last 10 minutes."
-        )
+        detail = "None has said anything within the last 10 minutes."
+        yield Need(NeedKind.NO_GATEWAY, "crit", "No gateway reports", detail)
     if coverage.missing:
         names = words.named(coverage.missing)
         verb = "is" if len(coverage.missing) == 1 else "are"
-        yield Need("crit", f"{names} {verb} silent", coverage_sentence(scene))
+        title = f"{names} {verb} silent"
+        yield Need(NeedKind.SILENT_GATEWAY, "crit", title, coverage_sentence(scene))
     for one in scene.refusals:
         version = "a version" if one.version is None else f"version {one.version}"
-        yield Need("warn", f"{one.gateway} refused {version}", one.why or "It runs the one before.")
+        title, detail = f"{one.gateway} refused {version}", one.why or "It runs the one before."
+        yield Need(NeedKind.REFUSED_VERSION, "warn", title, detail)
 
 
 def _pools(pools: Sequence[PoolLine]) -> Iterator[Need]:
@@ -65,7 +69,7 @@ def _pools(pools: Sequence[PoolLine]) -> Iterator[Need]:
         title = {"down": "has no ready worker", "degraded": "is degraded"}.get(
             pool.state, "can't be judged"
         )
-        yield Need(tone, f"{pool.name} {title}", detail, pool.id)
+        yield Need(NeedKind.POOL, tone, f"{pool.name} {title}", detail, pool.id)
 
 
 def _failures(scene: Scene) -> Iterator[Need]:
@@ -73,14 +77,13 @@ def _failures(scene: Scene) -> Iterator[Need]:
     if share is not None and share >= MANY_FAILURES:
         tone = "crit" if share >= MOST_FAILURES else "warn"
         title = f"{words.per_cent(share)} of requests failed"
-        yield Need(tone, title, "In the last minute, by us or a worker.")
+        yield Need(NeedKind.FAILURES, tone, title, "In the last minute, by us or a worker.")
 
 
 def _costs(scene: Scene) -> Iterator[Need]:
     if scene.view.summary.has_unknown_cost:
-        yield Need(
-            "warn", "Some requests have no price", "Their model lacks one; costs leave them out."
-        )
+        detail = "Their model lacks one; costs leave them out."
+        yield Need(NeedKind.NO_PRICE, "warn", "Some requests have no price", detail)
 
 
 def gap_needs_of(scene: Scene) -> Sequence[Need]:
@@ -98,7 +101,7 @@ def gap_needs_of(scene: Scene) -> Sequence[Need]:
     buckets = words.count(len(view.covered), "bucket")
     verb = "has" if blank == 1 else "have"
     detail = "No gateway reported then; it is shown as a gap, not as 0."
-    return (Need("idle", f"{blank} of {buckets} {verb} no data", detail),)
+    return (Need(NeedKind.NO_DATA, "idle", f"{blank} of {buckets} {verb} no data", detail),)
 
 
 def coverage_sentence(scene: Scene) -> str:

@@ -46,6 +46,12 @@ class LiveConsumer(AsyncWebsocketConsumer):
         self._has_news = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self._forget_channel()
+
     async def connect(self) -> None:
         try:
             async with asyncio.timeout(LAYER_TIMEOUT_S):
@@ -92,8 +98,13 @@ class LiveConsumer(AsyncWebsocketConsumer):
             await self._has_news.wait()
             self._has_news.clear()
             text, self._newest = self._newest, None
-            if text is not None:
+            if text is None:
+                continue
+            try:
                 await self.send(text_data=text)
+            except OSError:
+                # whoever was too slow for it has left, which `disconnect` is told of as well
+                return
 
     async def _recheck(self) -> None:
         """Renew the watch while the reader still may; else, or without a layer, close."""
@@ -118,6 +129,19 @@ class LiveConsumer(AsyncWebsocketConsumer):
             self.scope["url_route"]["kwargs"]["page"],
             self.scope["query_string"].decode("ascii", errors="replace"),
         )
+
+    async def _forget_channel(self) -> None:
+        """Have the layer drop this socket's queue and subscription.
+
+        It does so where a receiver that waits is cancelled, and nowhere else: a message that comes
+        while a socket leaves would keep both for good.
+        """
+        name = getattr(self, "channel_name", "")
+        while name in self.channel_layer._get_layer().channels:
+            waiting = asyncio.ensure_future(self.channel_layer.receive(name))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
 
     async def _leave(self) -> None:
         if self._watched is None:

@@ -95,6 +95,8 @@ STATES = {
     "starting": ("Starting", "clock", "info"),
     "down": ("Down", "crit", "crit"),
     "stopped": ("Stopped", "pause", "idle"),
+    "draining": ("Draining", "clock", "info"),
+    "drained": ("Drained", "pause", "idle"),
     "unknown": ("Unknown", "nodata", "idle"),
 }
 """Word, icon and tone of a pool's state."""

@@ -10,6 +10,19 @@ class Page(StrEnum):
     POOL = "pool"
 
 
+class NeedKind(StrEnum):
+    """What can need a person's attention."""
+
+    STORE = "store"
+    NO_GATEWAY = "no_gateway"
+    SILENT_GATEWAY = "silent_gateway"
+    REFUSED_VERSION = "refused_version"
+    FAILURES = "failures"
+    POOL = "pool"
+    NO_PRICE = "no_price"
+    NO_DATA = "no_data"
+
+
 class PanelKind(StrEnum):
     """The charts there are."""
 

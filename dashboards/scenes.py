@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from controlplane.bridge.vitals import Fleet, read_fleet
+from controlplane.bridge.vitals import Fleet, place_of_refusal, read_fleet
 from controlplane.decisions.pool_conditions import Wanted, condition_of
 from controlplane.errors import NotFound
 from controlplane.models import Pool
@@ -58,7 +58,14 @@ def _line(row: Pool, fleet: Fleet | None) -> PoolLine:
     workers = None
     if fleet is not None and fleet.workers is not None:
         workers = [one for one in fleet.workers if one.pool_id == row.pk]
-    wanted = Wanted(row.name, row.provisioner, row.power, row.replicas, len(row.addresses))
+    wanted = Wanted(
+        row.name,
+        row.provisioner,
+        row.power,
+        row.replicas,
+        len(row.addresses),
+        cordoned=row.cordoned,
+    )
     condition = condition_of(wanted, workers, has_leader=fleet is not None and fleet.has_leader)
     return PoolLine(
         id=row.pk,
@@ -77,13 +84,9 @@ def _refusals(fleet: Fleet | None) -> Sequence[Refusal]:
         return ()
     return sorted(
         {
-            Refusal(one.gateway, one.applied.refused_version, _place_of(one.applied.refused_why))
+            Refusal(one.gateway, one.applied.refused_version, place_of_refusal(one.applied))
             for one in fleet.gateways
             if one.applied.refused_why is not None
         },
         key=lambda one: (one.gateway, one.version or 0),
     )
-
-
-def _place_of(why: str | None) -> str:
-    return (why or "").partition(": ")[0]

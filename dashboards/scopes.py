@@ -18,6 +18,7 @@ DEFAULT_WINDOW = "15m"
 
 _ID = re.compile(rf"[a-z]+_{ULID_PATTERN}")
 _PAGES = frozenset(page.value for page in Page)
+_KNOWN = frozenset(("organisation", "window", "until"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,12 @@ def find_scope(access: Access, page: str, query: Mapping[str, str]) -> LiveScope
     """The scope a reader asks for.
 
     Raises NotFound for another's, NotAllowed without a role of the whole organisation, Invalid for
-    a window there is not.
+    a window there is not and for parameters there are not.
     """
+    known = _KNOWN | {"pool"} if page == Page.POOL else _KNOWN
+    unknown = sorted(set(query) - known)
+    if unknown:
+        raise Invalid.field(unknown[0], "There is no such parameter.")
     window = query.get("window") or DEFAULT_WINDOW
     if window not in WINDOWS:
         raise Invalid.field("window", f"Choose one of {', '.join(WINDOWS)}.")

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from http import HTTPStatus
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from controlplane.console.api_calls import reading
 from controlplane.console.scope import Scope, scoped
 from controlplane.errors import ControlPlaneError
 from controlplane.models import User
@@ -18,7 +20,7 @@ from dashboards.kinds import Page
 from dashboards.overview import checklist_of
 from dashboards.pages import live_context
 from dashboards.scenes import read_whole
-from dashboards.scopes import find_scope, read_until
+from dashboards.scopes import DEFAULT_WINDOW, find_scope, read_until
 
 
 @require_safe
@@ -33,9 +35,21 @@ def overview(request: HttpRequest, scope: Scope) -> HttpResponse:
         "may_read_all": scope.access.reads_organisation(scope.organisation.pk),
         "steps": checklist_of(scope.access, scope.organisation.pk),
         "changes": changes_of(scope.access, scope.organisation.pk, scope.zone),
+        "api": _same_by_rest(request, scope),
         **live_context(Page.OVERVIEW, scope.organisation.pk, request.GET),
     }
     return render(request, "dashboards/overview.html", context)
+
+
+def _same_by_rest(request: HttpRequest, scope: Scope) -> str:
+    """The calls that answer what the page shows: its charts, and what needs attention."""
+    query = QueryDict(mutable=True)
+    query["window"] = request.GET.get("window") or DEFAULT_WINDOW
+    until = read_until(request.GET)
+    if until is not None:
+        query["until"] = f"{until:%Y-%m-%dT%H:%M:%SZ}"
+    paths = (reverse("api-live-list"), reverse("api-attention-list"))
+    return "\n\n".join(reading(request, scope, path, query) for path in paths)
 
 
 def _answered(

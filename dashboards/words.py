@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 
+from controlplane.console.formats import about_dollars
+
 NO_DATA = "no data"
 _DASH = "\N{EN DASH}"
-_NANO = 1_000_000_000
 _BYTES = ("B", "kB", "MB", "GB", "TB")
+
+dollars = about_dollars
 
 
 def number(value: float) -> str:
@@ -37,16 +40,6 @@ def milliseconds(value: float) -> str:
 def per_cent(share: float) -> str:
     """A share of 1 in per cent."""
     return f"{_three(100 * share)} %"
-
-
-def dollars(nanousd: float) -> str:
-    """Money with two digits after the point, or two that matter if it is less than a cent."""
-    value = nanousd / _NANO
-    if value == 0 or abs(value) >= 0.01:
-        return f"${value:,.2f}"
-    digits = f"{value:.9f}".rstrip("0")
-    kept = next((place for place, one in enumerate(digits[3:], 3) if one in "123456789"), None)
-    return f"${digits}" if kept is None else f"${digits[: kept + 2]}"
 
 
 def size(value: float) -> str:

@@ -101,7 +101,7 @@ def _tell_write(path: str, method: str, operation: dict[str, Any], draft: dict[s
     parameters += [_REASON, _DRY_RUN]
     if method == "post":
         parameters.append(_IDEMPOTENCY_KEY)
-    if "{id}" in path or path.endswith("/restore/"):
+    if "{id}" in path or "{name}" in path or path.endswith("/restore/"):
         parameters.append(_IF_MATCH)
     told = operation["responses"].setdefault("200", {"description": "The draft of a dry run."})
     content = told.setdefault("content", {}).setdefault("application/json", {})

@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 
 from controlplane.console.api_calls import changing
 from controlplane.console.carrying import Base
-from controlplane.console.diffs import lines_of
+from controlplane.console.diffs import Line, lines_of
 from controlplane.console.editing import EditPage
 from controlplane.console.pages import Crumb
 from controlplane.console.reviews import Review
@@ -35,6 +35,23 @@ class ActPage(EditPage):
     def is_act_risky(self, row: Any, changes: Mapping[str, Any]) -> bool:
         """Tell whether the act needs a reason."""
         return True
+
+    def lines_of_act(self, row: Any, changes: Mapping[str, Any]) -> Sequence[Line]:
+        """What differs, in the words of the review."""
+        return lines_of({name: getattr(row, name) for name in changes}, changes)
+
+    def back_url(self, row: Any) -> str:
+        """Where the act was begun, and where it leads."""
+        return self.noun.detail_url(row.pk)
+
+    def api_path(self, row: Any) -> str:
+        """Where the same is done by REST."""
+        return self.noun.api_path(row.pk)
+
+    def heading(self, row: Any) -> str:
+        """The title of the review."""
+        verb = self.titles.get(self.act, self.verbs[self.act])
+        return f"{verb} {self.noun.one} {self.title_of(row)}"
 
     def own_crumbs(self) -> Sequence[Crumb]:
         first, *_ = super().own_crumbs()
@@ -63,7 +80,7 @@ class ActPage(EditPage):
             return self._again(row)
         except (Invalid, Conflict) as error:
             return self._shown(row, changes, base.version, error.detail)
-        return self.saved(self.noun.detail_url(row.pk))
+        return self.saved(self.back_url(row))
 
     def _again(self, row: Any) -> HttpResponse:
         """Review the act anew, on the row as it is now."""
@@ -82,22 +99,20 @@ class ActPage(EditPage):
         status: int = 200,
     ) -> HttpResponse:
         draft = self._draft(row, changes, version)
-        verb = self.verbs[self.act]
         review = Review(
-            title=f"{self.titles.get(self.act, verb)} {self.noun.one} {self.title_of(row)}",
+            title=self.heading(row),
             words=self.words_of(row, changes, draft),
-            lines=lines_of({name: getattr(row, name) for name in changes}, changes),
+            lines=self.lines_of_act(row, changes),
             impact=self.impact(row, changes, draft),
             is_risky=self.is_act_risky(row, changes),
-            verb=verb,
+            verb=self.verbs[self.act],
         )
-        path = self.noun.api_path(row.pk)
-        told = self.reason() or "REASON"
+        path, told = self.api_path(row), self.reason() or "REASON"
         call = changing(self.request, "PATCH", path, changes, version=version, reason=told)
         context = {
             "row": row,
             "title": review.title,
-            "cancel": self.noun.detail_url(row.pk),
+            "cancel": self.back_url(row),
             "api": call,
             "is_act": True,
         }

@@ -21,6 +21,7 @@ _PAST = {
     "revoke": "revoked",
     "rotate": "rotated",
     "restore": "rolled back",
+    "adopt": "adopted",
     "grant": "granted",
     "issue": "issued",
     "set_password": "set the password of",

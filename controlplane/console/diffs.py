@@ -8,7 +8,9 @@ from controlplane.console.formats import dollars
 
 NOT_SET = "not set"
 
-_UNITS = {"_ms": "ms", "_s": "s", "_tokens": "tokens"}
+_UNITS = {"_ms": "ms", "_s": "s", "_tokens": "tokens", "_percent": "%"}
+_LABELS = {"cordoned": "Drained workers", "worker_restarts": "Restarts of single workers"}
+_NONE = {"cordoned": "none", "worker_restarts": "none"}
 _MONEY = "_nanousd_per_mtok"
 _KEYS = ("pool", "pool_id", "id")
 """What parts of a list are told apart by: a target by its pool, anything else by its id."""
@@ -25,6 +27,8 @@ class Line:
 
 def label_of(field: str) -> str:
     """A field's name in words: no prefix, no unit."""
+    if field in _LABELS:
+        return _LABELS[field]
     words = field.removesuffix(_MONEY).removeprefix("is_")
     for suffix in _UNITS:
         words = words.removesuffix(suffix) if suffix != "_tokens" else words
@@ -34,8 +38,8 @@ def label_of(field: str) -> str:
 
 def shown(field: str, value: object, names: Mapping[str, str] | None = None) -> str:
     """A value as the page writes it, with its unit; ids by name where `names` has them."""
-    if value is None or value in ("", []):
-        return NOT_SET
+    if value is None or value in ("", [], {}):
+        return _NONE.get(field, NOT_SET)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if field.endswith(_MONEY):
@@ -45,6 +49,10 @@ def shown(field: str, value: object, names: Mapping[str, str] | None = None) -> 
         return f"{value:,} {unit}".strip()
     if isinstance(value, datetime):
         return value.isoformat(timespec="seconds")
+    if isinstance(value, float):
+        return f"{value:,g}"
+    if field == "worker_restarts" and isinstance(value, Mapping):
+        return ", ".join(f"worker {number}: {count}" for number, count in value.items())
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {shown(str(key), one, names)}" for key, one in value.items())
     if isinstance(value, list | tuple):
@@ -106,4 +114,5 @@ def _part(part: Mapping[str, object] | None, names: Mapping[str, str] | None) ->
     if part is None:
         return None
     told = [(key, value) for key, value in part.items() if key not in _KEYS]
-    return ", ".join(f"{key} {shown(str(key), value, names)}" for key, value in told)
+    words = (f"{label_of(key).lower()} {shown(str(key), value, names)}" for key, value in told)
+    return ", ".join(words)

@@ -55,7 +55,8 @@ class FormPage(Page):
         """Go to a page that says on how many gateways the version of this save is in force."""
         revision = get_revision_of_request(self.scope.access, request_id_of(self.request))
         version = 0 if revision is None else revision.version
-        return HttpResponseRedirect(f"{url}?{APPLIED}={version}")
+        mark = "&" if "?" in url else "?"
+        return HttpResponseRedirect(f"{url}{mark}{APPLIED}={version}")
 
     def reason(self) -> str:
         return str(self.request.POST.get(REASON, "")).strip()[:REASON_LENGTH]

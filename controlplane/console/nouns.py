@@ -63,12 +63,13 @@ SNAPSHOTS = Noun("snapshots", "snapshot", "Snapshots", "Govern")
 AUDIT = Noun("audit", "audit entry", "Audit", "Govern", "audit", "audit entries")
 USERS = Noun("users", "user", "Users", "Admin")
 BINDINGS = Noun("bindings", "binding", "Roles", "Admin")
+GATEWAYS = Noun("gateways", "gateway", "System", "Admin")
 SERVICE_ACCOUNTS = Noun("service_accounts", "service account", "Service accounts", "Admin")
 
 NOUNS = {
     noun.key: noun
     for noun in (
         *(MODELS, ROUTES, POOLS, PRICES, KEYS, ORGANISATIONS, TEAMS, PROJECTS, SNAPSHOTS),
-        *(AUDIT, USERS, BINDINGS, SERVICE_ACCOUNTS),
+        *(AUDIT, USERS, BINDINGS, SERVICE_ACCOUNTS, GATEWAYS),
     )
 }

@@ -1,6 +1,6 @@
 """A pool's configuration as its page tells it: each field, how it acts, and what runs already."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
 from controlplane.bridge.vitals import Fleet
@@ -17,9 +17,13 @@ from inference.contract.snapshot import PoolRecord
 from inference.contract.vitals import Vitals
 
 _SHARED = ("name", "model", "backend", "served_model_name", "power")
+_FAULTS = (
+    *("worker_concurrency", "breaker_failure_percent", "breaker_min_requests", "breaker_open_ms"),
+    *("panic_percent", "cordoned"),
+)
 _OF_PROCESSES = (
     *("replicas", "model_source", "port_base", "restart_generation"),
-    *("start_timeout_s", "drain_timeout_s"),
+    *("start_timeout_s", "drain_timeout_s", "worker_restarts"),
 )
 _SECRET = "credential"
 
@@ -69,8 +73,7 @@ def _settings(pool: Pool) -> Iterator[Setting]:
         for at, address in enumerate(pool.addresses):
             yield Setting(f"Address {at}", address, acting_of("addresses", kind), is_mono=True)
         yield Setting("Credential", credential_words(pool), acting_of(_SECRET, kind))
-        return
-    for name in _OF_PROCESSES:
+    for name in _FAULTS if kind == Provisioner.STATIC else (*_OF_PROCESSES, *_FAULTS):
         value = shown(name, getattr(pool, name))
         yield Setting(label_of(name), value, acting_of(name, kind), is_mono=True)
 
@@ -143,6 +146,4 @@ def _words(name: str, value: object, record: PoolRecord | None) -> str | None:
         return None
     if name == _SECRET:
         return NOT_SET if value is None else "set"
-    if isinstance(value, Mapping) and not value:
-        return NOT_SET
     return shown(name, list(value) if isinstance(value, tuple) else value)

@@ -4,11 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from controlplane.bridge.breakers import breakers_in, panic_in
 from controlplane.bridge.conditions import condition_in, entries_by_pool
-from controlplane.bridge.vitals import Fleet, read_fleet
+from controlplane.bridge.vitals import Fleet, inflight_at, read_fleet
 from controlplane.console.details import State
+from controlplane.console.formats import count
+from controlplane.console.pages import Action
 from controlplane.console.scope import Scope
+from controlplane.decisions.breakers import BreakerFacts
 from controlplane.decisions.pool_conditions import Condition, ConditionKind
+from controlplane.decisions.pools import PoolFacts
 from controlplane.models import Pool
 from controlplane.selectors.live import Summary, get_live, newest, span_of
 from inference.contract.fleet import WorkerEntry
@@ -24,12 +29,15 @@ _CONDITIONS: Mapping[ConditionKind, tuple[str, str]] = {
     ConditionKind.STARTING: ("clock", "info"),
     ConditionKind.DOWN: ("crit", "crit"),
     ConditionKind.STOPPED: ("stop", "idle"),
+    ConditionKind.DRAINING: ("clock", "info"),
+    ConditionKind.DRAINED: ("pause", "idle"),
     ConditionKind.UNKNOWN: ("nodata", "idle"),
 }
 _WORKERS: Mapping[WorkerState, tuple[str, str]] = {
     WorkerState.READY: ("ok", "ok"),
     WorkerState.STARTING: ("clock", "info"),
     WorkerState.DRAINING: ("clock", "info"),
+    WorkerState.DRAINED: ("pause", "idle"),
     WorkerState.BACKING_OFF: ("warn", "warn"),
     WorkerState.FAILED: ("crit", "crit"),
 }
@@ -59,7 +67,11 @@ class PoolsNow:
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
-    """One worker. Figures are None where nobody measured them; `up_s` only while it is ready."""
+    """One worker. Figures are None where nobody measured them; `up_s` only while it is ready.
+
+    `told` is the supervisor's word, None without one. `held` says which gateways have how much in
+    flight at a worker that is to have nothing, `breakers` where it isn't let through.
+    """
 
     id: str
     number: int
@@ -76,6 +88,46 @@ class WorkerRow:
     utilisation: float | None = None
     memory_bytes: int | None = None
     is_gpu: bool = False
+    told: WorkerState | None = None
+    held: str = ""
+    breakers: str = ""
+    acts: Sequence[Action] = ()
+
+
+def facts_of(pool: Pool) -> PoolFacts:
+    """The pool as the words about an edit are made of it."""
+    return PoolFacts(
+        pool.provisioner,
+        pool.power,
+        pool.replicas,
+        cordoned=tuple(pool.cordoned),
+        restarts=pool.worker_restarts,
+    )
+
+
+def panic_words(pool: Pool, now_of: PoolsNow) -> str:
+    """Where the pool's breakers are ignored now, in a sentence; "" if nowhere."""
+    if now_of.fleet is None or not now_of.is_whole:
+        return ""
+    where = panic_in(now_of.fleet, pool, breakers_in(now_of.fleet, pool))
+    if not where:
+        return ""
+    return (
+        f"Panic at {', '.join(where)}: breakers would leave fewer than {pool.panic_percent} % of "
+        "the ready workers, so they are ignored there and all workers are sent to."
+    )
+
+
+def is_settled(pool: Pool, worker: WorkerRow) -> bool:
+    """Whether a worker is where it's wanted: at work, or drained."""
+    if pool.power == PoolPower.STOPPED:
+        return False
+    is_drained = pool.power == PoolPower.DRAINED or worker.number in pool.cordoned
+    ends = (WorkerState.DRAINED, WorkerState.FAILED) if is_drained else _AT_REST
+    return worker.told in ends
+
+
+_AT_REST = (None, WorkerState.READY, WorkerState.BACKING_OFF, WorkerState.FAILED)
 
 
 def read_pools_now(scope: Scope, now: datetime) -> PoolsNow:
@@ -122,20 +174,43 @@ def worker_rows(pool: Pool, now_of: PoolsNow, now: datetime) -> Sequence[WorkerR
     if fleet is None or now_of.by_pool is None:
         return None
     gauges = _gauges_of(fleet)
-    inflight = {
-        worker: sum(one.inflight.get(worker, 0) for one in fleet.gateways)
-        for one in fleet.gateways
-        for worker in one.inflight
-    }
     entries = {one.id: one for one in now_of.by_pool.get(pool.pk, ())}
-    rows = [
-        _row_of(pool, entry, inflight.get(entry.id, 0), gauges.get(entry.id), now)
-        for entry in entries.values()
-    ]
-    rows += [_unchecked(pool, number, inflight) for number in _unknown_numbers(pool, entries)]
+    rows = [_row_of(pool, entry, gauges.get(entry.id), now) for entry in entries.values()]
+    rows += [_unchecked(pool, number) for number in _unknown_numbers(pool, entries)]
     if not now_of.is_whole:
-        rows = [_narrowed(row) for row in rows]
-    return sorted(rows, key=lambda row: row.number)
+        return sorted((_narrowed(row) for row in rows), key=lambda row: row.number)
+    breakers = breakers_in(fleet, pool)
+    leaving = {one.id for one in entries.values() if one.state in _LEAVING}
+    told = [
+        replace(
+            row,
+            inflight=sum(inflight_at(fleet, row.id).values()),
+            held=_held_words(fleet, row.id) if row.id in leaving else "",
+            breakers=_breaker_words(row.id, breakers),
+        )
+        for row in rows
+    ]
+    return sorted(told, key=lambda row: row.number)
+
+
+_LEAVING = (WorkerState.DRAINING, WorkerState.DRAINED)
+
+
+def _held_words(fleet: Fleet, worker_id: str) -> str:
+    """What a worker that is to have nothing still has, and where."""
+    held = inflight_at(fleet, worker_id)
+    if not held:
+        return ""
+    requests = sum(held.values())
+    at = ", ".join(f"{name} {count(number)}" for name, number in held.items())
+    return f"{count(requests)} request{'' if requests == 1 else 's'} left: {at}"
+
+
+def _breaker_words(worker_id: str, breakers: Sequence[BreakerFacts]) -> str:
+    """Where a worker isn't let through: `breaker open at gw-1/0, half-open at gw-1/1`."""
+    own = [one for one in breakers if one.worker == worker_id]
+    told = [f"{one.state.value.replace('_', '-')} at {one.process}" for one in own]
+    return f"Breaker {', '.join(told)}" if told else ""
 
 
 def _narrowed(row: WorkerRow) -> WorkerRow:
@@ -150,6 +225,7 @@ def _narrowed(row: WorkerRow) -> WorkerRow:
         inflight=None,
         up_s=row.up_s,
         address=row.address,
+        told=row.told,
     )
 
 
@@ -170,7 +246,7 @@ def _gauges_of(fleet: Fleet) -> Mapping[str, WorkerGauges]:
 
 
 def _row_of(
-    pool: Pool, entry: WorkerEntry, inflight: int, gauges: WorkerGauges | None, now: datetime
+    pool: Pool, entry: WorkerEntry, gauges: WorkerGauges | None, now: datetime
 ) -> WorkerRow:
     number = int(entry.id.rpartition("-")[2])
     icon, tone = _WORKERS[entry.state]
@@ -183,9 +259,10 @@ def _row_of(
         state=State(words[:1].upper() + words[1:], icon, tone),
         detail=entry.detail or "",
         restarts=entry.restarts,
-        inflight=inflight,
+        inflight=None,
         up_s=max(0.0, since_s) if entry.state is WorkerState.READY else None,
         address=entry.base_url,
+        told=entry.state,
     )
     return row if gauges is None else _measured(row, gauges)
 
@@ -202,16 +279,15 @@ def _measured(row: WorkerRow, gauges: WorkerGauges) -> WorkerRow:
     )
 
 
-def _unchecked(pool: Pool, number: int, inflight: Mapping[str, int]) -> WorkerRow:
-    worker_id = f"{pool.pk}-{number}"
+def _unchecked(pool: Pool, number: int) -> WorkerRow:
     return WorkerRow(
-        id=worker_id,
+        id=f"{pool.pk}-{number}",
         number=number,
         name=f"{pool.name}/{number}",
         state=State("Taken to be ready", "nodata", "idle"),
         detail="",
         restarts=None,
-        inflight=inflight.get(worker_id, 0),
+        inflight=None,
         up_s=None,
         address=pool.addresses[number],
     )

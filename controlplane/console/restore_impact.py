@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from controlplane.console.pool_facts import facts_of
 from controlplane.console.reviews import LIVE, UNNOTICED, Reach
-from controlplane.decisions.pools import Acting, PoolFacts, acting_of, impact_of
+from controlplane.decisions.pools import Acting, acting_of, impact_of
 from controlplane.models import Pool
 from controlplane.services.drafts import Draft, RowChange
 from inference.contract.kinds import Provisioner
@@ -42,7 +43,7 @@ def _pool_words(change: RowChange, pools: Mapping[str, Pool]) -> Sequence[str]:
         return ["Its addresses are no longer used." if is_static else "Its workers end."]
     if row is None or change.before is None:
         return ["It comes back, with the workers it had."]
-    return impact_of(_facts(row), change.after, ())
+    return impact_of(facts_of(row), change.after, ())
 
 
 def _moves_workers(change: RowChange, pools: Mapping[str, Pool]) -> bool:
@@ -53,10 +54,6 @@ def _moves_workers(change: RowChange, pools: Mapping[str, Pool]) -> bool:
         return True
     ways = {acting_of(field, row.provisioner) for field in change.after}
     return bool(ways - {Acting.LIVE}) or not {"power", "replicas"}.isdisjoint(change.after)
-
-
-def _facts(row: Pool) -> PoolFacts:
-    return PoolFacts(row.provisioner, row.power, row.replicas)
 
 
 def _name_of(change: RowChange, names: Mapping[str, str]) -> str:

@@ -15,7 +15,7 @@ from controlplane.models import Pool, Route
 from controlplane.selectors.impact import Traffic, get_traffic, list_attempts_by_pool
 from controlplane.selectors.pools import list_pools
 from controlplane.services.drafts import Draft
-from inference.contract.kinds import PoolPower
+from inference.contract.kinds import PoolPower, Strategy
 
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 _SLOTS = 7
@@ -35,7 +35,9 @@ def impact_of_edit(scope: Scope, route: Route, changes: Mapping[str, Any], draft
         for pool in list_pools(scope.access).filter(pk__in=[*dict.fromkeys((*before, *after))])
     }
     checks = (*_checks(changes, new, pools, traffic), *checks_of(draft, ROUTES.key))
-    reach = [*_moves(before, after, changes), *_callers(traffic)]
+    strategy = str(changes.get("strategy", route.strategy))
+    moves = () if "targets" not in changes else _moves(before, after, strategy)
+    reach = [*moves, *_strategy_words(changes), *_silence_words(changes), *_callers(traffic)]
     if "targets" not in changes:
         return Impact(reach=reach, checks=checks)
     found = list_attempts_by_pool(
@@ -76,10 +78,44 @@ def _split(label: str, shares: Shares, slots: Mapping[str, int]) -> Split:
     return Split(label, parts)
 
 
-def _moves(before: Shares, after: Shares, changes: Mapping[str, Any]) -> Sequence[Reach]:
-    if "targets" not in changes:
+def _moves(before: Shares, after: Shares, strategy: str) -> Sequence[Reach]:
+    share = told(moved(before, after))
+    if strategy == Strategy.LEAST_WORK:
+        words = f"~{share} of what comes while workers are equally free; under load, waits decide"
+        return (Reach("Traffic moved", words),)
+    return (Reach("Traffic moved", f"~{share} of this route's traffic"),)
+
+
+_STRATEGY_WORDS: Mapping[str, str] = {
+    Strategy.LEAST_WORK: (
+        "Each request goes to the worker with the shortest wait, whichever target it is of, and "
+        "sooner to one that has the prompt cached. Weights decide among equally free workers "
+        "only; a target of weight 0 still gets nothing."
+    ),
+    Strategy.WEIGHTED: (
+        "Requests divide between targets by weight, however busy each is; inside a pool the "
+        "worker with the shortest wait is picked."
+    ),
+}
+
+
+def _strategy_words(changes: Mapping[str, Any]) -> Sequence[Reach]:
+    if "strategy" not in changes:
         return ()
-    return (Reach("Traffic moved", f"~{told(moved(before, after))} of this route's traffic"),)
+    return (Reach("Where requests go", _STRATEGY_WORDS[changes["strategy"]]),)
+
+
+def _silence_words(changes: Mapping[str, Any]) -> Sequence[Reach]:
+    if "keep_alive_ms" not in changes:
+        return ()
+    silence_ms = changes["keep_alive_ms"]
+    words = "Before the answer has begun, nothing is sent, so that another target can be tried."
+    if silence_ms is not None:
+        words = (
+            f"After {count(silence_ms)} ms without a word from the worker the answer begins with a "
+            "comment: from then on no other target is tried, and an error is told in the stream."
+        )
+    return (Reach("Silent streams", words),)
 
 
 def _callers(traffic: Traffic) -> Sequence[Reach]:
@@ -104,7 +140,8 @@ def _checks(
     chosen = [pools[one["pool"]] for one in targets if one["pool"] in pools]
     for pool in chosen:
         if pool.power != PoolPower.RUNNING.value or (pool.replicas == 0 and not pool.addresses):
-            found.append(Check("warn", f"{pool.name} is stopped: its share goes to the others."))
+            how = "drained" if pool.power == PoolPower.DRAINED else "stopped"
+            found.append(Check("warn", f"{pool.name} is {how}: its share goes to the others."))
     models = sorted({pool.model.name for pool in chosen})
     if len(models) > 1:
         found.append(Check("info", f"Its targets serve different models: {', '.join(models)}."))

@@ -1,15 +1,25 @@
 """A route's targets in forms and pictures: rows of pool and weight, and the shares they come to."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.forms import Field, Widget
 from django.http import QueryDict
 
-from inference.contract.params import MAX_WEIGHT
+from controlplane.console.diffs import shown
+from inference.contract.params import MAX_WEIGHT, TARGET_BOUNDS
 
+TIMEOUT_LABELS: Mapping[str, str] = {
+    "connect_timeout_ms": "Connecting",
+    "first_byte_timeout_ms": "First token",
+    "idle_timeout_ms": "Between tokens",
+    "total_timeout_ms": "Whole attempt",
+}
+"""What a target may bound by itself, in the order of an attempt."""
+
+ROUTES_OWN = "the route's"
 _COUNT = "targets-count"
 _MOST = 100
 
@@ -21,7 +31,18 @@ class TargetRow:
     index: int
     pool: str
     weight: str
-    error: str = ""
+    timeouts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def times(self) -> Sequence[tuple[str, str, str]]:
+        """Its time-outs as controls: name, label, what was typed."""
+        return [
+            (name, label, self.timeouts.get(name, "")) for name, label in TIMEOUT_LABELS.items()
+        ]
+
+    @property
+    def has_times(self) -> bool:
+        return any(self.timeouts.values())
 
 
 class TargetsWidget(Widget):
@@ -35,7 +56,7 @@ class TargetsWidget(Widget):
 
 
 class TargetsField(Field):
-    """Its value is a list of `{"pool": id, "weight": n}`, in order."""
+    """Its value is a list of `{"pool": id, "weight": n, <time-out>: ms or None}`, in order."""
 
     widget = TargetsWidget
 
@@ -48,7 +69,8 @@ class TargetsField(Field):
             problem = problem_with(row)
             if problem:
                 raise ValidationError(f"Target {row.index + 1}: {problem}")
-            found.append({"pool": row.pool, "weight": int(row.weight)})
+            times = {name: int(text) if text else None for name, _, text in row.times}
+            found.append({"pool": row.pool, "weight": int(row.weight), **times})
         if len({one["pool"] for one in found}) < len(found):
             raise ValidationError("The route has a pool twice.")
         return found
@@ -63,6 +85,7 @@ def rows_of(data: QueryDict) -> Sequence[TargetRow]:
             index,
             str(data.get(f"targets-{index}-pool", "")).strip(),
             str(data.get(f"targets-{index}-weight", "")).strip(),
+            {name: str(data.get(f"targets-{index}-{name}", "")).strip() for name in TIMEOUT_LABELS},
         )
         for index in range(rows)
     ]
@@ -75,7 +98,42 @@ def problem_with(row: TargetRow) -> str:
     is_number = row.weight.isascii() and row.weight.isdigit() and len(row.weight) < 8
     if not is_number or int(row.weight) > MAX_WEIGHT:
         return f"give a whole weight from 0 to {MAX_WEIGHT:,}."
+    for name, label, text in row.times:
+        is_number = text.isascii() and text.isdigit() and len(text) < 12
+        if text and (not is_number or TARGET_BOUNDS[name].problem_with(int(text))):
+            bound = TARGET_BOUNDS[name]
+            return (
+                f"{label.lower()} takes whole ms from {bound.minimum:,} to {bound.maximum:,}, or "
+                "nothing."
+            )
     return ""
+
+
+def row_of(index: int, target: Mapping[str, Any]) -> TargetRow:
+    """A saved target as a row of the form."""
+    times = {name: target.get(name) for name in TIMEOUT_LABELS}
+    typed = {name: "" if value is None else str(value) for name, value in times.items()}
+    return TargetRow(index, target["pool"], str(target["weight"]), typed)
+
+
+def times_of(target: object) -> dict[str, int | None]:
+    """A target row's time-outs, None for the route's."""
+    return {name: getattr(target, name) for name in TIMEOUT_LABELS}
+
+
+def has_times(target: object) -> bool:
+    """Whether a target row has a time-out of its own."""
+    return any(value is not None for value in times_of(target).values())
+
+
+def times_told(times: Mapping[str, Any]) -> str:
+    """The time-outs that are a target's own, in words."""
+    own = [
+        f"{label.lower()} {shown(name, times[name])}"
+        for name, label in TIMEOUT_LABELS.items()
+        if times.get(name) is not None
+    ]
+    return ", ".join(own) or ROUTES_OWN
 
 
 def shares_of(targets: Sequence[Mapping[str, Any]]) -> dict[str, float]:

@@ -14,6 +14,8 @@ from controlplane.console.views.bindings import (
     BindingDetail,
     BindingList,
 )
+from controlplane.console.views.gateways import GatewaysPart
+from controlplane.console.views.gateways import act_views as gateway_act_views
 from controlplane.console.views.keys import (
     KeyCreate,
     KeyDetail,
@@ -38,6 +40,7 @@ from controlplane.console.views.organisations import (
     OrganisationList,
 )
 from controlplane.console.views.pool_logs import PoolLog
+from controlplane.console.views.pool_workers import worker_act_views
 from controlplane.console.views.pools import (
     PoolCreate,
     PoolDelete,
@@ -143,6 +146,10 @@ urlpatterns = [
         path(f"pools/<str:pk>/{act}/", view, name=f"pool-{act}")
         for act, view in pool_act_views().items()
     ),
+    *(
+        path(f"pools/<str:pk>/workers/<int:number>/{act}/", view, name=f"pool-worker-{act}")
+        for act, view in worker_act_views().items()
+    ),
     path("keys/", KeyList.as_view(), name="keys"),
     path("keys/new/", KeyCreate.as_view(), name="key-create"),
     path("keys/<str:pk>/", KeyDetail.as_view(), name="key"),
@@ -154,6 +161,11 @@ urlpatterns = [
         for act, view in key_act_views().items()
     ),
     path("system/", SystemPage.as_view(), name="system"),
+    path("system/gateways/", GatewaysPart.as_view(), name="gateways"),
+    *(
+        path(f"system/gateways/<path:pk>/{act}/", view, name=f"gateway-{act}")
+        for act, view in gateway_act_views().items()
+    ),
     path("requests/", request_list, name="requests"),
     path("requests/<str:event_id>/", request_detail, name="request"),
     path("usage/", UsagePage.as_view(), name="usage"),

@@ -165,11 +165,16 @@ def _line(group: _Group, query: UsageQuery, whole: int, decimals: int, colour: s
 
 
 def known(sums: Sums, name: str) -> int | None:
-    """A sum of SUMS; None where all it could be made of is unknown."""
+    """A sum of SUMS; None where all it could be made of is unknown.
+
+    A cost of 0 beside requests without a price is unknown too: what was refused costs nothing.
+    """
     of_all = _UNKNOWNS.get(name)
     if of_all is None or sums[name]:
         return sums[name]
     unknown, counted = of_all
+    if name == "cost_nanousd":
+        return None if sums[unknown] else 0
     return None if sums[unknown] >= sums[counted] > 0 else 0
 
 

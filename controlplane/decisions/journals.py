@@ -26,6 +26,20 @@ def advance(progress: Progress, seqs: Iterable[int]) -> Progress:
     return Progress(progress.mark, tuple(joined))
 
 
+def skip_to(progress: Progress, seq: int) -> Progress:
+    """Wait no longer for ends up to this one: their journal has let go of them."""
+    if seq <= progress.mark:
+        return progress
+    joined = _join(sorted([(progress.mark + 1, seq), *progress.ahead]))
+    return Progress(joined[0][1], tuple(joined[1:]))
+
+
+def count_missing(progress: Progress, upto: int) -> int:
+    """How many of the ends 1..`upto` are not committed."""
+    beyond = max(0, upto - progress.mark)
+    return beyond - sum(max(0, min(last, upto) - first + 1) for first, last in progress.ahead)
+
+
 def _join(ranges: Iterable[Range]) -> list[Range]:
     """Merge ascending ranges that overlap or touch."""
     joined: list[Range] = []

@@ -16,6 +16,8 @@ class ConditionKind(StrEnum):
     STARTING = "starting"
     DOWN = "down"
     STOPPED = "stopped"
+    DRAINING = "draining"
+    DRAINED = "drained"
     UNKNOWN = "unknown"
 
 
@@ -31,13 +33,17 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a pool should have: its own workers, or those at its addresses."""
+    """What a pool should have: its own workers, or those at its addresses.
+
+    `cordoned` are numbers of workers that are wanted drained, if they are wanted at all.
+    """
 
     name: str
     provisioner: str
     power: str
     replicas: int
     addresses: int
+    cordoned: Sequence[int] = ()
 
     @property
     def workers(self) -> int:
@@ -48,6 +54,16 @@ class Wanted:
     @property
     def is_static(self) -> bool:
         return self.provisioner == Provisioner.STATIC
+
+    @property
+    def set_aside(self) -> int:
+        """How many of the wanted workers are wanted drained."""
+        return sum(number < self.workers for number in self.cordoned)
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether none of its workers is wanted at work."""
+        return self.power == PoolPower.DRAINED or self.set_aside >= self.workers
 
 
 def condition_of(
@@ -64,18 +80,41 @@ def condition_of(
     if count == 0:
         reason = "no addresses" if wanted.is_static else "no replicas are wanted"
         return Condition(ConditionKind.STOPPED, 0, 0, reason)
+    if wanted.is_drained:
+        return _drained(wanted, workers)
     if wanted.is_static:
         return _static(wanted, workers, has_leader=has_leader)
     return _started(wanted, workers, has_leader=has_leader)
 
 
+_LEAVING = (WorkerState.DRAINING, WorkerState.DRAINED)
+_FAILING = (WorkerState.FAILED, WorkerState.BACKING_OFF)
+
+
+def _drained(wanted: Wanted, workers: Sequence[WorkerEntry]) -> Condition:
+    """Drained once every gateway has said so of each worker; an unknown address still serves."""
+    ready = sum(one.state is WorkerState.READY for one in workers)
+    busy = ready + sum(one.state is WorkerState.DRAINING for one in workers)
+    if wanted.is_static:
+        busy += max(0, wanted.workers - len(workers))
+    failing = [one for one in workers if one.state in _FAILING]
+    if busy:
+        done = sum(one.state is WorkerState.DRAINED for one in workers)
+        told = f"{done:,} of {wanted.workers:,} drained"
+        return Condition(ConditionKind.DRAINING, wanted.workers, ready, told)
+    return Condition(ConditionKind.DRAINED, wanted.workers, 0, _why(wanted, failing))
+
+
 def _static(wanted: Wanted, workers: Sequence[WorkerEntry], *, has_leader: bool) -> Condition:
     """An address is taken to be ready until its health check fails."""
-    failed = [one for one in workers if one.state is not WorkerState.READY]
-    ready = max(0, wanted.workers - len(failed))
+    leaving = [one for one in workers if one.state in _LEAVING]
+    failed = [one for one in workers if one.state is not WorkerState.READY and one not in leaving]
+    ready = max(0, wanted.workers - len(failed) - len(leaving))
     if failed:
         kind = ConditionKind.DEGRADED if ready else ConditionKind.DOWN
         return Condition(kind, wanted.workers, ready, _why(wanted, failed))
+    if leaving:
+        return Condition(ConditionKind.READY, wanted.workers, ready, _cordoned_words(wanted))
     unchecked = "" if has_leader else "not checked: no supervisor leads"
     return Condition(ConditionKind.READY, wanted.workers, ready, unchecked)
 
@@ -86,6 +125,8 @@ def _started(wanted: Wanted, workers: Sequence[WorkerEntry], *, has_leader: bool
     others = [one for one in workers if one.state is not WorkerState.READY]
     if ready >= count:
         return Condition(ConditionKind.READY, count, ready, "")
+    if ready >= count - wanted.set_aside:
+        return Condition(ConditionKind.READY, count, ready, _cordoned_words(wanted))
     reason = _why(wanted, others) or _why_missing(count - len(workers), has_leader=has_leader)
     if ready:
         return Condition(ConditionKind.DEGRADED, count, ready, reason)
@@ -94,6 +135,11 @@ def _started(wanted: Wanted, workers: Sequence[WorkerEntry], *, has_leader: bool
     if not has_leader:
         kind = ConditionKind.DOWN
     return Condition(kind, count, 0, reason)
+
+
+def _cordoned_words(wanted: Wanted) -> str:
+    aside = wanted.set_aside
+    return f"{aside:,} of {wanted.workers:,} drained by hand" if aside else ""
 
 
 def _why_missing(missing: int, *, has_leader: bool) -> str:
@@ -107,6 +153,7 @@ _GRAVEST = (
     WorkerState.BACKING_OFF,
     WorkerState.STARTING,
     WorkerState.DRAINING,
+    WorkerState.DRAINED,
 )
 
 

@@ -9,9 +9,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 
 from inference.contract.kinds import ProcessRole
 from inference.contract.vitals import Vitals
+
+
+class DrainState(StrEnum):
+    """Whether a gateway serves, as it says itself; drained ones have nothing under way."""
+
+    SERVING = "serving"
+    DRAINING = "draining"
+    DRAINED = "drained"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +29,8 @@ class GatewayFacts:
     """One gateway. `lineage` and `version` are the oldest that any of its live children runs on.
 
     `as_of` is when any of them last wrote. A refusal is the newest version that a child refused.
+    `restart_generation` is the oldest that a live child was started for, `inflight` what all of
+    them have under way; None without a live child.
     """
 
     name: str
@@ -30,10 +42,31 @@ class GatewayFacts:
     refused_why: str | None
     is_applied: bool
     as_of: datetime
+    children_draining: int
+    inflight: int | None
+    restart_generation: int | None
 
     @property
     def is_live(self) -> bool:
         return self.children_live == self.children_seen
+
+    @property
+    def is_draining(self) -> bool | None:
+        """Whether every live child says that it wants no more; None without a live one."""
+        return self.children_draining == self.children_live if self.children_live else None
+
+    def drain_state(self, *, is_wanted: bool) -> DrainState:
+        """How far a drain has come; `is_wanted` is whether the configuration asks for one.
+
+        While processes are replaced one after another, those that go say that they drain; as long
+        as another doesn't, the gateway serves.
+        """
+        if not self.children_live:
+            return DrainState.UNKNOWN
+        if not is_wanted:
+            return DrainState.DRAINING if self.is_draining else DrainState.SERVING
+        is_done = self.is_live and self.is_draining and self.inflight == 0
+        return DrainState.DRAINED if is_done else DrainState.DRAINING
 
     @property
     def refused_at(self) -> str | None:
@@ -132,4 +165,7 @@ def _gateway(
         refused_why=refused.refused_why if refused else None,
         is_applied=is_live and current is not None and (lineage, version) >= current,
         as_of=datetime.fromtimestamp(max(written[process] for process in processes), UTC),
+        children_draining=sum(one.is_draining for one in live),
+        inflight=sum(sum(one.inflight.values()) for one in live) if live else None,
+        restart_generation=min((one.restart_generation for one in live), default=None),
     )

@@ -6,6 +6,7 @@ composite foreign keys in the migration if it refers to other rows of its organi
 """
 
 from controlplane.models.audit import AuditEntry
+from controlplane.models.gateways import GatewaySetting
 from controlplane.models.idempotency import KeptAnswer
 from controlplane.models.keys import Key, KeyDigest, KeyRoute
 from controlplane.models.live import LiveCoverage, LiveTraffic, LiveWorker
@@ -28,6 +29,7 @@ __all__ = [
     "Charge",
     "ConfigRevision",
     "ConfigSection",
+    "GatewaySetting",
     "Installation",
     "JournalMark",
     "KeptAnswer",

@@ -37,6 +37,11 @@ def public_key_id(pk: str) -> str:
     return pk.partition("_")[2]
 
 
+def key_pk(public_id: str) -> str:
+    """The id a key has everywhere else, of the one in its text and in events; "" of none."""
+    return f"key_{public_id}" if public_id else ""
+
+
 class Key(VersionedRow):
     """A key of a project. With `is_restricted` it reaches its `routes` only, which may be none."""
 

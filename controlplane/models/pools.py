@@ -17,9 +17,16 @@ from django.db.models import (
 from controlplane.models.kinds import backends, powers, provisioners
 from controlplane.models.models import CatalogueModel
 from controlplane.models.organisations import Organisation
-from controlplane.models.rows import VersionedRow, id_field, name_matches, plain_name, pool_id
+from controlplane.models.rows import (
+    VersionedRow,
+    id_field,
+    in_bounds,
+    name_matches,
+    plain_name,
+    pool_id,
+)
 from inference.contract.kinds import PoolPower
-from inference.contract.params import MAX_REPLICAS, NAME_PATTERN
+from inference.contract.params import NAME_PATTERN, POOL_BOUNDS
 from inference.decisions.egress import MAX_URL_LENGTH
 
 
@@ -47,6 +54,13 @@ class Pool(VersionedRow):
     restart_generation = PositiveIntegerField(default=0)
     start_timeout_s = PositiveIntegerField(default=600)
     drain_timeout_s = PositiveIntegerField(default=30)
+    cordoned = ArrayField(PositiveIntegerField(), default=list, blank=True)
+    worker_restarts = JSONField(default=dict, blank=True)
+    worker_concurrency = PositiveIntegerField(null=True, blank=True)
+    breaker_failure_percent = PositiveIntegerField(default=50)
+    breaker_min_requests = PositiveIntegerField(default=5)
+    breaker_open_ms = PositiveIntegerField(default=5_000)
+    panic_percent = PositiveIntegerField(default=50)
 
     class Meta:
         constraints = [
@@ -56,17 +70,10 @@ class Pool(VersionedRow):
                 violation_error_message="The organisation has a pool of this name already.",
             ),
             name_matches("pool", NAME_PATTERN),
-            CheckConstraint(
-                condition=Q(replicas__gte=0, replicas__lte=MAX_REPLICAS),
-                name="pool_replicas_in_range",
-                violation_error_message=f"Replicas must be between 0 and {MAX_REPLICAS:,}.",
-            ),
+            *in_bounds("pool", POOL_BOUNDS),
             CheckConstraint(
                 condition=Q(port_base__isnull=True) | Q(port_base__gte=1, port_base__lte=65_535),
                 name="pool_port_in_range",
-            ),
-            CheckConstraint(
-                condition=Q(start_timeout_s__gte=1), name="pool_start_timeout_positive"
             ),
             CheckConstraint(
                 condition=Q(credential__isnull=False) | Q(credential_last4=""),

@@ -7,6 +7,7 @@ from django.db.models import (
     CharField,
     CheckConstraint,
     Deferrable,
+    FloatField,
     ForeignKey,
     Model,
     PositiveIntegerField,
@@ -20,20 +21,18 @@ from controlplane.models.pools import Pool
 from controlplane.models.rows import (
     VersionedRow,
     id_field,
+    in_bounds,
     name_matches,
     public_name,
     route_id,
     target_id,
 )
 from inference.contract.kinds import Accounting, Strategy
-from inference.contract.params import MAX_WEIGHT, ROUTE_NAME_PATTERN
-
-_POSITIVE = (
-    "default_max_output_tokens",
-    "max_attempts",
-    "connect_timeout_ms",
-    "first_byte_timeout_ms",
-    "idle_timeout_ms",
+from inference.contract.params import (
+    MAX_WEIGHT,
+    ROUTE_BOUNDS,
+    ROUTE_NAME_PATTERN,
+    TARGET_BOUNDS,
 )
 
 
@@ -43,7 +42,7 @@ class Route(VersionedRow):
     id = id_field(route_id)
     organisation = ForeignKey(Organisation, CASCADE, related_name="routes")
     name = CharField(max_length=128, validators=[public_name])
-    strategy = CharField(max_length=32, choices=strategies, default=Strategy.WEIGHTED.value)
+    strategy = CharField(max_length=32, choices=strategies, default=Strategy.LEAST_WORK.value)
     is_enabled = BooleanField(default=True)
     accounting = CharField(max_length=16, choices=accountings, default=Accounting.LENIENT.value)
     default_max_output_tokens = PositiveIntegerField(default=4_096)
@@ -52,6 +51,9 @@ class Route(VersionedRow):
     first_byte_timeout_ms = PositiveIntegerField(default=120_000)
     idle_timeout_ms = PositiveIntegerField(default=60_000)
     total_timeout_ms = PositiveIntegerField(null=True, blank=True)
+    retry_budget_percent = PositiveIntegerField(default=20)
+    max_wait_penalty = FloatField(default=0.5)
+    keep_alive_ms = PositiveIntegerField(null=True, blank=True)
 
     class Meta:
         constraints = [
@@ -61,14 +63,7 @@ class Route(VersionedRow):
                 violation_error_message="The organisation has a route of this name already.",
             ),
             name_matches("route", ROUTE_NAME_PATTERN),
-            CheckConstraint(
-                condition=Q(**{f"{field}__gte": 1 for field in _POSITIVE}),
-                name="route_bounds_positive",
-            ),
-            CheckConstraint(
-                condition=Q(total_timeout_ms__isnull=True) | Q(total_timeout_ms__gte=1),
-                name="route_total_timeout_positive",
-            ),
+            *in_bounds("route", ROUTE_BOUNDS),
         ]
 
     def __str__(self) -> str:
@@ -76,7 +71,10 @@ class Route(VersionedRow):
 
 
 class RouteTarget(Model):
-    """One weighted destination. `position` keeps the order people gave."""
+    """One weighted destination. `position` keeps the order people gave.
+
+    A time-out that is null is the route's.
+    """
 
     id = id_field(target_id)
     organisation = ForeignKey(Organisation, CASCADE, related_name="+")
@@ -84,6 +82,10 @@ class RouteTarget(Model):
     pool = ForeignKey(Pool, PROTECT, related_name="targets")
     weight = PositiveIntegerField()
     position = PositiveIntegerField()
+    connect_timeout_ms = PositiveIntegerField(null=True, blank=True)
+    first_byte_timeout_ms = PositiveIntegerField(null=True, blank=True)
+    idle_timeout_ms = PositiveIntegerField(null=True, blank=True)
+    total_timeout_ms = PositiveIntegerField(null=True, blank=True)
 
     class Meta:
         ordering = ["position"]
@@ -98,6 +100,7 @@ class RouteTarget(Model):
                 condition=Q(weight__gte=0, weight__lte=MAX_WEIGHT),
                 name="route_target_weight_in_range",
             ),
+            *in_bounds("route_target", TARGET_BOUNDS),
         ]
 
     def __str__(self) -> str:

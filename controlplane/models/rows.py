@@ -1,6 +1,6 @@
 """What every row of the configuration has: an id, a version and two times."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
@@ -15,7 +15,7 @@ from django.db.models import (
 from django.utils import timezone
 
 from controlplane.identifiers import new_id
-from inference.contract.params import NAME_PATTERN, ROUTE_NAME_PATTERN
+from inference.contract.params import NAME_PATTERN, ROUTE_NAME_PATTERN, Bound
 
 ID_LENGTH = 40
 LABEL_LENGTH = 100
@@ -58,6 +58,25 @@ def name_is_label(table: str) -> CheckConstraint:
         name=f"{table}_name_label",
         violation_error_message="A name has no line breaks or tabs, and no blanks around it.",
     )
+
+
+def in_bounds(table: str, bounds: Mapping[str, Bound]) -> list[CheckConstraint]:
+    """The database holds numbers to the contract's bounds too; a null is not a number."""
+    return [
+        CheckConstraint(
+            condition=_within(field, bound),
+            name=f"{table}_{field}_in_range",
+            violation_error_message=bound.words,
+        )
+        for field, bound in bounds.items()
+    ]
+
+
+def _within(field: str, bound: Bound) -> Q:
+    asked = Q(**{f"{field}__gte": bound.minimum})
+    if bound.maximum is not None:
+        asked &= Q(**{f"{field}__lte": bound.maximum})
+    return asked
 
 
 class VersionedRow(Model):
@@ -105,6 +124,10 @@ def model_id() -> str:
 
 def price_id() -> str:
     return new_id("prc")
+
+
+def gateway_id() -> str:
+    return new_id("gw")
 
 
 def pool_id() -> str:

@@ -59,11 +59,18 @@ class UsageDay(UsageSums):
 
 
 class JournalMark(Model):
-    """All ends 1..`mark` of a journal are in the ledger, and so are the ranges `ahead` of it."""
+    """All ends 1..`mark` of a journal are in the ledger, and so are the ranges `ahead` of it.
+
+    If this ledger was put back to an older copy, `reached` is how far the one before had the
+    journal and `missing` how many of those ends this one lacks. What the journal has let go of
+    stays missing; the mark passes over it.
+    """
 
     journal = TextField(primary_key=True)
     mark = BigIntegerField(default=0)
     ahead = JSONField(default=list)
+    reached = BigIntegerField(default=0)
+    missing = BigIntegerField(default=0)
     updated_at = DateTimeField()
 
     def __str__(self) -> str:

@@ -29,7 +29,7 @@ from controlplane.models import (
     Team,
     User,
 )
-from controlplane.models.kinds import backends, powers, provisioners, tasks
+from controlplane.models.kinds import backends, powers, provisioners, strategies, tasks
 from controlplane.models.users import ROLES
 from controlplane.selectors.request_filters import TextFilter
 
@@ -192,6 +192,7 @@ class PoolFilters(NamedFilters):
 
 class RouteFilters(NamedFilters):
     is_enabled = TruthFilter(label="Enabled")
+    strategy = ChoiceFilter(label="Strategy", choices=strategies, empty_label="any")
     pool = TextFilter(
         label="Pool", method="filter_pool", help_text="Id or name of a pool it sends to."
     )

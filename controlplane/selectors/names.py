@@ -2,10 +2,11 @@
 
 from collections.abc import Collection, Mapping
 
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 
 from controlplane.models import (
     CatalogueModel,
+    GatewaySetting,
     Key,
     Organisation,
     Pool,
@@ -34,7 +35,14 @@ def list_names(access: Access, ids: Collection[str]) -> dict[str, str]:
     prices = Price.objects.filter(pk__in=wanted).values_list("pk", "model__name")
     homes = Organisation.objects.filter(pk__in=wanted).values_list("pk", "name")
     found += [access.visible(prices), access.visible(homes, "id")]
+    found.append(_gateways(access).filter(pk__in=wanted).values_list("pk", "name"))
     return dict(found[0].union(*found[1:], all=True))
+
+
+def _gateways(access: Access) -> QuerySet[GatewaySetting]:
+    """They are the platform's, and so are their names in the trail."""
+    rows = GatewaySetting.objects.all()
+    return rows if access.is_platform_admin else rows.none()
 
 
 _BY_NOUN: Mapping[str, type[Model]] = {
@@ -51,6 +59,8 @@ _BY_NOUN: Mapping[str, type[Model]] = {
 
 def get_named(access: Access, noun: str, pk: str) -> Model | None:
     """The object an audit entry speaks of, or None: gone, of no such noun, or not the caller's."""
+    if noun == "gateways":
+        return _gateways(access).filter(pk=pk).first()
     kind = _BY_NOUN.get(noun)
     if kind is None:
         return None

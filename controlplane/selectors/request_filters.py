@@ -16,7 +16,7 @@ from django_filters import CharFilter, ChoiceFilter, FilterSet, IsoDateTimeFilte
 
 from controlplane.models import Request
 from controlplane.selectors.requests import within
-from inference.contract.kinds import Outcome
+from inference.contract.kinds import Endpoint, Outcome
 from inference.decisions.outcomes import FIRST_OF_CALLER, LAST_OF_CALLER
 
 SPANS: Mapping[str, timedelta] = {
@@ -76,6 +76,12 @@ class RequestFilters(FilterSet):
         empty_label="Either",
         method="filter_failed",
         help_text="`true`: failed by us or a worker, as error rates count; `false`: all others.",
+    )
+    endpoint = ChoiceFilter(
+        label="Endpoint",
+        choices=[(one.value, one.value) for one in Endpoint],
+        empty_label="Any endpoint",
+        help_text="The endpoint it came in by.",
     )
     route = TextFilter(
         label="Route", method="filter_route", help_text="Name or id of the route, exactly."

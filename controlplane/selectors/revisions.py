@@ -36,7 +36,7 @@ def get_neighbours(
 
 def get_records_before(revision: ConfigRevision, organisation_id: str) -> Records:
     """What the organisation had in the version just before, whoever's edit made that."""
-    rows = ConfigRevision.objects.filter(pk__lt=revision.pk, lineage=revision.lineage)
+    rows = ConfigRevision.objects.filter(pk__lt=revision.pk)
     before = rows.order_by("-id").first()
     return {} if before is None else get_records(before, organisation_id)
 

@@ -6,9 +6,10 @@ from typing import Any
 from django.db.models import QuerySet
 
 from controlplane.errors import Conflict, NotFound
-from controlplane.models import ConfigRevision, ConfigSection, Installation
+from controlplane.models import ConfigRevision, ConfigSection
 from controlplane.selectors.access import Access
 from inference.contract import codec
+from inference.contract.snapshot import GatewayRecord
 
 Records = Mapping[str, Mapping[str, Any]]
 """Records of a version by noun and id."""
@@ -25,7 +26,7 @@ def get_newest_revision() -> ConfigRevision | None:
 
 
 def get_revision(access: Access, version: int) -> ConfigRevision:
-    """The caller's version of this number in this installation's history, or NotFound."""
+    """The caller's version of this number, of whatever lineage, or NotFound."""
     return _numbered(access.visible_organisation_wide(ConfigRevision.objects.all()), version)
 
 
@@ -37,6 +38,7 @@ def get_revision_of(version: int) -> ConfigRevision:
 def get_records(revision: ConfigRevision, organisation_id: str) -> Records:
     """What a version held of one organisation, by noun and id; secrets as sealed as they were.
 
+    What is wanted of gateways is everybody's, for all organisations share them.
     Raises Conflict if its contents are kept no longer.
     """
     digests = revision.manifest
@@ -48,14 +50,20 @@ def get_records(revision: ConfigRevision, organisation_id: str) -> Records:
     for name, digest in sorted(digests.items()):
         found = records.setdefault(codec.noun_of(name), {})
         for record in codec.decode_section(name, contents[digest]):
-            if getattr(record, "organisation_id", record.id) == organisation_id:
+            if _is_of(record, organisation_id):
                 found[record.id] = record
     return records
 
 
+def _is_of(record: Any, organisation_id: str) -> bool:
+    if isinstance(record, GatewayRecord):
+        return True
+    return bool(getattr(record, "organisation_id", record.id) == organisation_id)
+
+
 def _numbered(revisions: QuerySet[ConfigRevision], version: int) -> ConfigRevision:
-    lineage = Installation.objects.values_list("lineage", flat=True).first()
-    revision = revisions.filter(lineage=lineage, version=version).first()
+    # numbers go on counting when a lineage begins, so the newest is the only one but by accident
+    revision = revisions.filter(version=version).order_by("-id").first()
     if revision is None:
         raise NotFound("There is no such version.")
     return revision

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
-from django.db.models import Count, Max
+from django.db.models import Count, Max, Sum
 
 from controlplane.models import ConfigRevision, JournalMark, PoisonRecord
 from controlplane.selectors.live import Coverage
@@ -24,12 +24,16 @@ class DatabaseFacts:
 
 @dataclass(frozen=True, slots=True)
 class LedgerFacts:
-    """How far the ledger has come, and what could not be recorded."""
+    """How far the ledger has come, and what could not be recorded.
+
+    `missing_events` were in the ledger before this one was put back, and have not come again.
+    """
 
     journals: int
     last_mark_at: datetime | None
     poison_records: int
     last_poison_at: datetime | None
+    missing_events: int
 
 
 def get_database_facts() -> DatabaseFacts:
@@ -52,9 +56,17 @@ def get_database_facts() -> DatabaseFacts:
 
 def get_ledger_facts() -> LedgerFacts:
     """Marks of the journals and the records set aside."""
-    marks = JournalMark.objects.aggregate(count=Count("pk"), last=Max("updated_at"))
+    marks = JournalMark.objects.aggregate(
+        count=Count("pk"), last=Max("updated_at"), missing=Sum("missing")
+    )
     poison = PoisonRecord.objects.aggregate(count=Count("pk"), last=Max("at"))
-    return LedgerFacts(marks["count"], marks["last"], poison["count"], poison["last"])
+    return LedgerFacts(
+        journals=marks["count"],
+        last_mark_at=marks["last"],
+        poison_records=poison["count"],
+        last_poison_at=poison["last"],
+        missing_events=marks["missing"] or 0,
+    )
 
 
 def get_coverage(now: datetime) -> Coverage:

@@ -38,6 +38,7 @@ from controlplane.models import (
     UsageDay,
     UsageMinute,
 )
+from controlplane.models.keys import key_pk
 from controlplane.selectors.access import Access
 from controlplane.selectors.usage_queries import (
     DAILY_GROUPS,
@@ -277,9 +278,11 @@ def _sums(row: Mapping[str, Any]) -> Mapping[str, int]:
 
 
 def _row(row: Mapping[str, Any], query: UsageQuery, labels: Mapping[str, str]) -> UsageRow:
-    value = row["group"]
+    group = row["group"]
+    # a key goes by its public id in the roll-ups, as in events
+    value = key_pk(group) if group and query.group_by == "key" else group
     others = "Other" if query.group_by else "All"
-    label = others if value is None else labels.get(value) or value or "None"
+    label = others if group is None else labels.get(group) or value or "None"
     return UsageRow(row["bucket"], value, label, _sums(row))
 
 
@@ -330,7 +333,7 @@ def get_names(ids: Collection[str]) -> dict[str, str]:
     For the recorder alone, which serves all. Keys go by their public id, as events do.
     """
     named: tuple[type[Model], ...] = (Pool, CatalogueModel, Project, Team)
-    keys = Key.objects.filter(id__in=[f"key_{one}" for one in ids]).values_list("id", "name")
+    keys = Key.objects.filter(id__in=[key_pk(one) for one in ids]).values_list("id", "name")
     others = [kind._default_manager.filter(pk__in=ids).values_list("id", "name") for kind in named]
     found = dict(keys.union(*others, all=True))
     return {one.removeprefix("key_"): name for one, name in found.items()}

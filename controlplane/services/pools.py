@@ -11,8 +11,10 @@ from controlplane.models import CatalogueModel, Organisation, Pool
 from controlplane.services import edits, rows
 from controlplane.services.actors import Actor
 from controlplane.services.models import find_or_create_model
+from controlplane.services.pool_workers import worker_values
 from controlplane.services.snapshots import configuration_edit
 from inference.contract.kinds import Backend, Provisioner
+from inference.contract.params import POOL_BOUNDS
 from inference.contract.sealing import SealError, decrypt, encrypt
 
 MAX_CREDENTIAL_LENGTH = 4_096
@@ -24,9 +26,10 @@ _DEFAULT_BACKENDS: Mapping[str, str] = {Provisioner.STATIC.value: Backend.OPENAI
 
 _EDITABLE = frozenset(
     (
-        *("name", "model", "provisioner", "backend", "served_model_name", "power", "replicas"),
+        *("name", "model", "provisioner", "backend", "served_model_name", "power"),
         *("addresses", "credential", "model_source", "engine_arguments", "port_base"),
-        *("restart_generation", "start_timeout_s", "drain_timeout_s"),
+        *("cordoned", "worker_restarts"),
+        *POOL_BOUNDS,
     )
 )
 
@@ -44,6 +47,14 @@ class PoolSettings(TypedDict, total=False):
     port_base: int | None
     start_timeout_s: int
     drain_timeout_s: int
+    restart_generation: int
+    cordoned: Sequence[int]
+    worker_restarts: Mapping[str, int]
+    worker_concurrency: int | None
+    breaker_failure_percent: int
+    breaker_min_requests: int
+    breaker_open_ms: int
+    panic_percent: int
 
 
 def create_pool(
@@ -71,7 +82,8 @@ def create_pool(
             backend=_DEFAULT_BACKENDS.get(provisioner, Backend.VLLM.value),
             served_model_name=found.name,
         )
-        for field, value in (*pool_settings.items(), *_sealed(credential).items()):
+        given = {**pool_settings, **worker_values(pool, pool_settings), **_sealed(credential)}
+        for field, value in given.items():
             setattr(pool, field, value)
         _check_arguments(pool.engine_arguments)
         rows.insert(pool)
@@ -98,6 +110,7 @@ def update_pool(
             values["model"] = _model_of(actor, pool.organisation, values["model"])
         if "credential" in values:
             values.update(_resealed(pool, values.pop("credential")))
+        values.update(worker_values(pool, values))
         _refuse_older_generation(pool, values)
         _check_arguments(values.get("engine_arguments", {}))
         changed = rows.change(pool, values)

@@ -25,6 +25,8 @@ from controlplane.models.rows import VersionedRow
 from controlplane.selectors.snapshots import get_newest_revision, get_records, get_revision_of
 from controlplane.services import edits, rows, snapshots
 from controlplane.services.actors import Actor
+from controlplane.services.pool_workers import grown
+from controlplane.services.routes import told_targets
 
 KINDS: Mapping[str, type[VersionedRow]] = {
     "models": CatalogueModel,
@@ -71,7 +73,7 @@ def restore(
     """Put the organisation's rows of these nouns back to what they were in a version.
 
     Rows that are gone are made again with their old ids, rows made since are removed, others get
-    their old values; a pool keeps its present credential and restart generation. It is one edit
+    their old values; a pool keeps its present credential and counts of restarts. It is one edit
     with one audit entry a row, staged like any. Raises NotFound (no such version), Invalid,
     ProblemsFound, VersionMismatch when an edit of the organisation's made a version after
     `expected_version`, Conflict when something the old rows refer to is gone, or InUse naming what
@@ -154,8 +156,9 @@ def _put_back(actor: Actor, organisation: Organisation, one: _Rows) -> list[str]
 def _change_back(actor: Actor, one: _Rows, row: Any, values: Mapping[str, Any]) -> None:
     values = dict(values)
     if isinstance(row, Pool):
-        # it only grows: an older one would be no restart, and a later edit could repeat it
+        # they only grow: an older one would be no restart, and a later edit could repeat it
         values["restart_generation"] = max(row.restart_generation, values["restart_generation"])
+        values["worker_restarts"] = grown(row.worker_restarts, values["worker_restarts"])
     told_before, told_after = _place_targets(row, one.targets.get(row.pk))
     changed = rows.change(row, values, touch=told_before != told_after)
     if changed is not None:
@@ -190,23 +193,18 @@ def _place_targets(
     """Make a route's targets the wanted ones; returns them before and after, as audited."""
     if wanted is None:
         return {}, {}
-    before = _told(row)
+    before = told_targets(row)
     RouteTarget.objects.filter(route=row).exclude(pk__in=list(wanted)).delete()
     for pk, values in wanted.items():
         home = {"organisation_id": row.organisation_id, "route": row}
         RouteTarget.objects.update_or_create(pk=pk, defaults=values, create_defaults=home | values)
-    return {"targets": before}, {"targets": _told(row)}
-
-
-def _told(route: Any) -> list[dict[str, object]]:
-    targets = RouteTarget.objects.filter(route=route).order_by("position")
-    return [{"id": one.pk, "pool": one.pool_id, "weight": one.weight} for one in targets]
+    return {"targets": before}, {"targets": told_targets(row)}
 
 
 def _remove_later_ones(actor: Actor, one: _Rows) -> None:
     for row in one.made_since():
         _refuse_if_used(row)
-        told = {"targets": _told(row)} if isinstance(row, Route) else {}
+        told = {"targets": told_targets(row)} if isinstance(row, Route) else {}
         before = {**edits.values_of(row), **told}
         rows.remove(row)
         edits.note(actor, "delete", one.noun, row, before=before)

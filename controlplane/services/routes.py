@@ -1,7 +1,7 @@
 """Edits of routes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypedDict, Unpack
 
 from controlplane.errors import Invalid
@@ -9,16 +9,15 @@ from controlplane.models import Organisation, Pool, Route, RouteTarget
 from controlplane.services import edits, rows
 from controlplane.services.actors import Actor
 from controlplane.services.snapshots import configuration_edit
-from inference.contract.params import MAX_WEIGHT
+from inference.contract.params import MAX_WEIGHT, ROUTE_BOUNDS, TARGET_BOUNDS
 
 MAX_TARGETS = 100
 """More destinations than one route can be reasoned about; a bound for the list's sake."""
 
 _EDITABLE = frozenset(
     (
-        *("name", "targets", "strategy", "is_enabled", "accounting", "max_attempts"),
-        *("default_max_output_tokens", "connect_timeout_ms", "first_byte_timeout_ms"),
-        *("idle_timeout_ms", "total_timeout_ms"),
+        *("name", "targets", "strategy", "is_enabled", "accounting"),
+        *ROUTE_BOUNDS,
     )
 )
 
@@ -28,12 +27,14 @@ class TargetChoice:
     """One destination as asked for. `pool` is a row or the name or id of one.
 
     `id` names a target the route has already and keeps its identity; without it, a target of the
-    same pool keeps its own.
+    same pool keeps its own. `timeouts` are those of `params.TARGET_BOUNDS` that were named, None
+    for the route's; a target the route has keeps the others.
     """
 
     pool: Pool | str
     weight: int
     id: str | None = None
+    timeouts: Mapping[str, int | None] = field(default_factory=dict)
 
 
 class RouteSettings(TypedDict, total=False):
@@ -48,6 +49,9 @@ class RouteSettings(TypedDict, total=False):
     first_byte_timeout_ms: int
     idle_timeout_ms: int
     total_timeout_ms: int | None
+    retry_budget_percent: int
+    max_wait_penalty: float
+    keep_alive_ms: int | None
 
 
 def create_route(
@@ -62,7 +66,7 @@ def create_route(
     with configuration_edit():
         route = rows.insert(Route(organisation=organisation, name=name, **route_settings))
         _place_targets(route, targets)
-        after = {**edits.values_of(route), "targets": _told(route)}
+        after = {**edits.values_of(route), "targets": told_targets(route)}
         edits.conclude(actor, "create", "routes", route, after=after)
     return route
 
@@ -82,10 +86,10 @@ def update_route(
     with configuration_edit():
         route = rows.lock(Route, route_id, expected_version=expected_version)
         values = dict(changes)
-        told_before = _told(route)
+        told_before = told_targets(route)
         if "targets" in values:
             _place_targets(route, values.pop("targets"))
-        told_after = _told(route)
+        told_after = told_targets(route)
         changed = rows.change(route, values, touch=told_before != told_after)
         if changed is not None:
             before, after = changed
@@ -99,15 +103,24 @@ def delete_route(actor: Actor, *, route_id: str, expected_version: int | None = 
     """Remove a route; a key that was restricted to it keeps the rest of its routes, if any."""
     with configuration_edit():
         route = rows.lock(Route, route_id, expected_version=expected_version)
-        before = {**edits.values_of(route), "targets": _told(route)}
+        before = {**edits.values_of(route), "targets": told_targets(route)}
         rows.remove(route)
         edits.conclude(actor, "delete", "routes", route, before=before)
 
 
-def _told(route: Route) -> list[dict[str, object]]:
-    """The targets as the audit trail tells them."""
+def told_targets(route: Route) -> list[dict[str, object]]:
+    """The targets as the audit trail tells them, with the time-outs that are their own."""
     found = RouteTarget.objects.filter(route=route).order_by("position")
-    return [{"id": one.pk, "pool": one.pool_id, "weight": one.weight} for one in found]
+    return [
+        {"id": one.pk, "pool": one.pool_id, "weight": one.weight, **own_timeouts(one)}
+        for one in found
+    ]
+
+
+def own_timeouts(target: RouteTarget) -> dict[str, int]:
+    """The time-outs in which a target differs from its route."""
+    named = {name: getattr(target, name) for name in TARGET_BOUNDS}
+    return {name: value for name, value in named.items() if value is not None}
 
 
 def _place_targets(route: Route, choices: Sequence[TargetChoice]) -> None:
@@ -120,7 +133,7 @@ def _place_targets(route: Route, choices: Sequence[TargetChoice]) -> None:
     RouteTarget.objects.filter(route=route).exclude(pk__in=kept).delete()
     for target in placed:
         if target.pk in existing:
-            target.save(update_fields=["pool", "weight", "position"])
+            target.save(update_fields=["pool", "weight", "position", *TARGET_BOUNDS])
         else:
             target.save(force_insert=True)
 
@@ -138,8 +151,18 @@ def _pair_up(
         if pool.pk in {other.pool_id for other in placed}:
             raise Invalid.field(f"targets.{position}.pool", "The route has this pool twice.")
         target.pool, target.weight, target.position = pool, choice.weight, position
+        _time(target, choice.timeouts, position)
         placed.append(target)
     return placed
+
+
+def _time(target: RouteTarget, timeouts: Mapping[str, int | None], position: int) -> None:
+    """Set the time-outs that were named, or raise Invalid at them."""
+    for name, value in timeouts.items():
+        problem = None if value is None else TARGET_BOUNDS[name].problem_with(value)
+        if problem is not None:
+            raise Invalid.field(f"targets.{position}.{name}", problem)
+        setattr(target, name, value)
 
 
 def _target_of(

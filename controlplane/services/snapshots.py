@@ -15,6 +15,7 @@ from django.db import connection, transaction
 
 from controlplane.bridge import publisher
 from controlplane.compiler import Compiled, compile_configuration
+from controlplane.decisions.epochs import Position
 from controlplane.errors import Conflict, Invalid, ProblemsFound
 from controlplane.identifiers import new_ulid
 from controlplane.models import ConfigRevision, ConfigSection, Installation
@@ -110,6 +111,32 @@ def stage(
     known = set() if latest is None else set(latest.manifest.values())
     _check_legible(compiled, known)
     _store_sections(compiled, known)
+    return _add_revision(actor, reason, compiled, (lineage, version), organisation_id)
+
+
+def stage_at(actor: Actor, reason: str, position: Position) -> ConfigRevision:
+    """Make the rows of this transaction the version at this place in history, whatever was before.
+
+    For a database that was put back: its configuration begins a lineage of its own. Raises
+    ProblemsFound like `stage`.
+    """
+    _take_lock()
+    compiled = compile_configuration()
+    _refuse_problems(compiled, *position, None, None)
+    _check_legible(compiled, set())
+    _store_sections(compiled, set())
+    Installation.objects.update_or_create(pk=1, defaults={"lineage": position[0]})
+    return _add_revision(actor, reason, compiled, position, None)
+
+
+def _add_revision(
+    actor: Actor,
+    reason: str,
+    compiled: Compiled,
+    position: Position,
+    organisation_id: str | None,
+) -> ConfigRevision:
+    lineage, version = position
     revision = ConfigRevision.objects.create(
         lineage=lineage,
         version=version,

@@ -7,15 +7,20 @@ from datetime import datetime
 from hashlib import sha256
 
 import msgspec
+import structlog
 from django.db import connection, transaction
 
-from controlplane.decisions.journals import Progress, advance
+from controlplane.decisions.journals import Progress, advance, count_missing, skip_to
 from controlplane.decisions.ledger import ids_in
 from controlplane.decisions.rollups import DayKey, MinuteKey, Sums, roll_up
 from controlplane.models.usage import JournalMark, PoisonRecord, UsageDay, UsageMinute
 from controlplane.selectors.usage import get_names
 from controlplane.services.requests import insert_requests
 from inference.contract.events import End
+
+NO_STARTS: Mapping[str, int] = {}
+
+log = structlog.get_logger(__name__)
 
 _SUMS = tuple(field.name for field in fields(Sums))
 
@@ -38,9 +43,16 @@ class Recorded:
     marks: Mapping[str, int]
 
 
-def record_usage(ends: Sequence[End], poisons: Sequence[Poison] = (), *, now: datetime) -> Recorded:
+def record_usage(
+    ends: Sequence[End],
+    poisons: Sequence[Poison] = (),
+    starts: Mapping[str, int] = NO_STARTS,
+    *,
+    now: datetime,
+) -> Recorded:
     """Record a batch in one transaction; what is in the ledger already changes nothing.
 
+    `starts` are journals that have let go of their ends up to a number: no mark waits for those.
     Locks are taken in one order by every writer: requests, minutes, days, marks, each by key.
     Raises what the database raises; then nothing of the batch is recorded.
     """
@@ -51,8 +63,44 @@ def record_usage(ends: Sequence[End], poisons: Sequence[Poison] = (), *, now: da
         _set_aside(poisons, now)
         places = [(end.journal, end.seq) for end in ends]
         places += [poison.place for poison in poisons if poison.place]
-        marks = _advance_marks(places, now)
+        marks = _advance_marks(places, starts, now)
     return Recorded(requests=len(new), marks=marks)
+
+
+def _move(row: JournalMark, seqs: Iterable[int], start: int) -> None:
+    """Take in what was recorded; what the journal let go of stays missing, if it ever was here."""
+    before = progress_of(row)
+    if start > before.mark:
+        log.warning("journal begins after its mark", journal=row.journal, start=start)
+    after = advance(before, seqs)
+    row.missing -= count_missing(before, row.reached) - count_missing(after, row.reached)
+    moved = skip_to(after, start)
+    row.mark, row.ahead = moved.mark, moved.ahead
+
+
+def progress_of(row: JournalMark) -> Progress:
+    """How far a journal is in the ledger."""
+    return Progress(row.mark, tuple((first, last) for first, last in row.ahead))
+
+
+def expect_marks(reached: Mapping[str, int], now: datetime) -> int:
+    """Note how far the ledger before this one had each journal; returns the ends this one lacks.
+
+    For a database that was put back to an older copy. Repeating it changes nothing.
+    """
+    with transaction.atomic():
+        JournalMark.objects.bulk_create(
+            [JournalMark(journal=journal, updated_at=now) for journal in sorted(reached)],
+            ignore_conflicts=True,
+        )
+        rows = list(JournalMark.objects.select_for_update().order_by("journal"))
+        for row in rows:
+            further = max(row.reached, reached.get(row.journal, 0))
+            progress = progress_of(row)
+            row.missing += count_missing(progress, further) - count_missing(progress, row.reached)
+            row.reached = further
+        JournalMark.objects.bulk_update(rows, ["reached", "missing"])
+    return sum(row.missing for row in rows)
 
 
 def forget_marks(*, before: datetime) -> int:
@@ -122,9 +170,11 @@ def _set_aside(poisons: Sequence[Poison], now: datetime) -> None:
     )
 
 
-def _advance_marks(places: Iterable[tuple[str, int]], now: datetime) -> dict[str, int]:
+def _advance_marks(
+    places: Iterable[tuple[str, int]], starts: Mapping[str, int], now: datetime
+) -> dict[str, int]:
     """Add these places to their journals' marks and return where those now stand."""
-    seqs: dict[str, list[int]] = defaultdict(list)
+    seqs: dict[str, list[int]] = defaultdict(list, {journal: [] for journal in starts})
     for journal, seq in places:
         if journal:
             seqs[journal].append(seq)
@@ -135,8 +185,7 @@ def _advance_marks(places: Iterable[tuple[str, int]], now: datetime) -> dict[str
     locked = JournalMark.objects.select_for_update().order_by("journal")
     rows = list(locked.filter(journal__in=seqs))
     for row in rows:
-        ahead = tuple((first, last) for first, last in row.ahead)
-        progress = advance(Progress(row.mark, ahead), seqs[row.journal])
-        row.mark, row.ahead, row.updated_at = progress.mark, progress.ahead, now
-    JournalMark.objects.bulk_update(rows, ["mark", "ahead", "updated_at"])
+        _move(row, seqs[row.journal], starts.get(row.journal, 0))
+        row.updated_at = now
+    JournalMark.objects.bulk_update(rows, ["mark", "ahead", "missing", "updated_at"])
     return {row.journal: row.mark for row in rows}

@@ -4,12 +4,14 @@ from typing import Any
 
 from rest_framework import serializers
 
-from controlplane.api.serializers.strict import NameOrIdField, OwnedSerializer
+from controlplane.api.serializers.strict import NameOrIdField, OwnedSerializer, whole
 from controlplane.bridge.logs import LogState, WorkerLog
 from controlplane.bridge.vitals import WorkerFacts
+from controlplane.decisions.breakers import BreakerFacts
 from controlplane.decisions.pool_conditions import Condition, ConditionKind
 from controlplane.models.kinds import backends, choices_of, powers, provisioners
-from inference.contract.kinds import WorkerState
+from inference.contract.kinds import BreakerState, WorkerState
+from inference.contract.params import MAX_REPLICAS, POOL_BOUNDS
 
 
 class WorkerSerializer(serializers.Serializer[WorkerFacts]):
@@ -30,6 +32,20 @@ class WorkerSerializer(serializers.Serializer[WorkerFacts]):
         allow_null=True,
         help_text="Over all live gateways; null to roles of teams and projects.",
     )
+    inflight_at = serializers.DictField(
+        child=serializers.IntegerField(),
+        read_only=True,
+        allow_null=True,
+        help_text="Of that, by gateway; a drained worker has none anywhere.",
+    )
+
+
+class BreakerSerializer(serializers.Serializer[BreakerFacts]):
+    """One breaker that is not closed."""
+
+    worker = serializers.CharField(read_only=True)
+    process = serializers.CharField(read_only=True, help_text="The gateway's child it belongs to.")
+    state = serializers.ChoiceField(choices=choices_of(BreakerState), read_only=True)
 
 
 class ConditionSerializer(serializers.Serializer[Condition]):
@@ -43,6 +59,9 @@ class ConditionSerializer(serializers.Serializer[Condition]):
     wanted = serializers.IntegerField(read_only=True)
 
 
+_NOW = frozenset(("workers", "condition", "breakers", "panic_at"))
+
+
 class ListedPoolSerializer(OwnedSerializer):
     """A pool as lists show it: what was configured, and how it is."""
 
@@ -54,8 +73,12 @@ class ListedPoolSerializer(OwnedSerializer):
     served_model_name = serializers.CharField(
         max_length=255, required=False, help_text="What the workers call the model."
     )
-    power = serializers.ChoiceField(choices=powers(), required=False)
-    replicas = serializers.IntegerField(min_value=0, required=False)
+    power = serializers.ChoiceField(
+        choices=powers(),
+        required=False,
+        help_text="Of a drained pool the workers run on, and are sent nothing new.",
+    )
+    replicas = whole(POOL_BOUNDS["replicas"], required=False)
     addresses = serializers.ListField(
         child=serializers.CharField(max_length=2_048),
         required=False,
@@ -79,11 +102,43 @@ class ListedPoolSerializer(OwnedSerializer):
     port_base = serializers.IntegerField(
         min_value=1, max_value=65_535, required=False, allow_null=True
     )
-    restart_generation = serializers.IntegerField(
-        min_value=0, required=False, help_text="Make it greater to restart the workers."
+    restart_generation = whole(
+        POOL_BOUNDS["restart_generation"],
+        required=False,
+        help_text="Make it greater to restart the workers.",
     )
-    start_timeout_s = serializers.IntegerField(min_value=1, required=False)
-    drain_timeout_s = serializers.IntegerField(min_value=0, required=False)
+    start_timeout_s = whole(POOL_BOUNDS["start_timeout_s"], required=False)
+    drain_timeout_s = whole(POOL_BOUNDS["drain_timeout_s"], required=False)
+    cordoned = serializers.ListField(
+        child=serializers.IntegerField(min_value=0, max_value=MAX_REPLICAS - 1),
+        required=False,
+        max_length=MAX_REPLICAS,
+        help_text="Numbers of workers to be drained and kept so; the list replaces the old one.",
+    )
+    worker_restarts = serializers.DictField(
+        child=serializers.IntegerField(min_value=0, max_value=2**31 - 1),
+        required=False,
+        help_text="By a worker's number, a count: make it greater to restart that worker. Workers "
+        "that are left out keep theirs.",
+    )
+    worker_concurrency = whole(
+        POOL_BOUNDS["worker_concurrency"],
+        required=False,
+        allow_null=True,
+        help_text="Requests one worker runs at once; null is its max_num_seqs, or not known.",
+    )
+    breaker_failure_percent = whole(POOL_BOUNDS["breaker_failure_percent"], required=False)
+    breaker_min_requests = whole(POOL_BOUNDS["breaker_min_requests"], required=False)
+    breaker_open_ms = whole(
+        POOL_BOUNDS["breaker_open_ms"],
+        required=False,
+        help_text="At first; it doubles while the worker stays bad.",
+    )
+    panic_percent = whole(
+        POOL_BOUNDS["panic_percent"],
+        required=False,
+        help_text="With less of the ready workers left, breakers are ignored; 0 is never.",
+    )
     condition = ConditionSerializer(
         read_only=True,
         allow_null=True,
@@ -92,7 +147,7 @@ class ListedPoolSerializer(OwnedSerializer):
 
     def _problem_with(self, name: str, value: Any, fixed: frozenset[str]) -> str | None:
         # a caller that sends back what it read can't know what has changed since
-        if name in ("workers", "condition") and name in fixed and self.instance is not None:
+        if name in _NOW and name in fixed and self.instance is not None:
             return None
         return super()._problem_with(name, value, fixed)
 
@@ -105,6 +160,18 @@ class PoolSerializer(ListedPoolSerializer):
         read_only=True,
         allow_null=True,
         help_text="As told by their supervisor; null when the state store isn't answering.",
+    )
+    breakers = BreakerSerializer(
+        many=True,
+        read_only=True,
+        allow_null=True,
+        help_text="Those not closed; null if nobody can tell, and to roles of teams and projects.",
+    )
+    panic_at = serializers.ListField(
+        child=serializers.CharField(),
+        read_only=True,
+        allow_null=True,
+        help_text="Gateway processes that ignore them, for too few workers would be left.",
     )
 
 

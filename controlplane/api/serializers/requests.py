@@ -4,11 +4,19 @@ from rest_framework import serializers
 
 from controlplane.api.serializers.strict import NanoUsdField
 from controlplane.models import Charge, Request
+from controlplane.models.keys import key_pk
 from inference.contract.kinds import ChargeKind, Endpoint, Outcome
 
 
 def _tokens(help_text: str) -> serializers.IntegerField:
     return serializers.IntegerField(allow_null=True, help_text=help_text)
+
+
+class KeyIdField(serializers.CharField):
+    """A key's id as it stands everywhere; events have it as it stands in the key's text."""
+
+    def to_representation(self, value: str) -> str:
+        return key_pk(value)
 
 
 class RequestSerializer(serializers.Serializer[Request]):
@@ -19,7 +27,7 @@ class RequestSerializer(serializers.Serializer[Request]):
     organisation_id = serializers.CharField()
     team_id = serializers.CharField()
     project_id = serializers.CharField()
-    key_id = serializers.CharField()
+    key_id = KeyIdField(help_text="Also of a key that was revoked since.")
     endpoint = serializers.ChoiceField(choices=[one.value for one in Endpoint])
     requested_model = serializers.CharField(help_text="What the caller wrote in `model`.")
     is_stream = serializers.BooleanField()

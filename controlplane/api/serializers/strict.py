@@ -7,8 +7,11 @@ from typing import Any, ClassVar
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from inference.contract.params import Bound
+
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,19}")
 _LARGEST = 2**63 - 1
+_LARGEST_COUNT = 2**31 - 1
 
 
 class StrictSerializer(serializers.Serializer[Any]):
@@ -73,6 +76,29 @@ class NanoUsdField(serializers.Field[int, Any, str, Any]):
 
     def to_representation(self, value: int) -> str:
         return str(value)
+
+
+def whole(bound: Bound, **options: Any) -> serializers.IntegerField:
+    """A whole number within the contract's bounds."""
+    most = _LARGEST_COUNT if bound.maximum is None else int(bound.maximum)
+    return serializers.IntegerField(min_value=int(bound.minimum), max_value=most, **options)
+
+
+class BoundedNumberField(serializers.FloatField):
+    """A number within the contract's bounds; true and false are none, nor is NaN."""
+
+    def __init__(self, bound: Bound, **options: Any) -> None:
+        self.bound = bound
+        super().__init__(min_value=bound.minimum, max_value=bound.maximum, **options)
+
+    def to_internal_value(self, data: Any) -> float:
+        if isinstance(data, bool):
+            self.fail("invalid")
+        value = super().to_internal_value(data)
+        problem = self.bound.problem_with(value)
+        if problem is not None:
+            raise serializers.ValidationError(problem)
+        return value
 
 
 class NameOrIdField(serializers.CharField):

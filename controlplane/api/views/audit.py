@@ -17,6 +17,7 @@ class AuditView(ListModelMixin, TenantView):
     serializer_class = AuditSerializer
     filterset_class = AuditFilters
     orderings = BY_ID
+    is_for_whole = True
 
     def get_queryset(self) -> QuerySet[AuditEntry]:
         return list_audit(self.access)

@@ -17,6 +17,7 @@ from controlplane.api.serializers.pools import (
 )
 from controlplane.api.views.bulk import Bulk
 from controlplane.api.views.tenants import Changing, Creating, Removing
+from controlplane.bridge.breakers import breakers_in, panic_in
 from controlplane.bridge.conditions import condition_in, entries_by_pool
 from controlplane.bridge.logs import read_worker_log
 from controlplane.bridge.vitals import read_fleet, workers_of
@@ -46,12 +47,15 @@ class PoolView(Bulk, Creating, Changing, Removing):
         fleet = None if self.is_draft else read_fleet()
         entries = entries_by_pool(fleet)
         for row in rows:
-            row.condition = row.workers = None
+            row.condition = row.workers = row.breakers = row.panic_at = None
             if fleet is not None and entries is not None:
                 is_whole = self.access.reads_organisation(row.organisation_id)
                 row.condition = condition_in(fleet, entries, row, is_whole=is_whole)
                 if self.get_serializer_class() is PoolSerializer:
                     row.workers = workers_of(fleet, row.pk, is_whole=is_whole)
+                    if is_whole:
+                        row.breakers = breakers_in(fleet, row)
+                        row.panic_at = panic_in(fleet, row, row.breakers)
 
     def make(self, organisation: Organisation, values: dict[str, Any]) -> Any:
         return create_pool(self.actor, organisation=organisation, **values)

@@ -11,6 +11,7 @@ from controlplane.models import Organisation
 from controlplane.selectors.filters import RouteFilters
 from controlplane.selectors.routes import list_routes
 from controlplane.services.routes import TargetChoice, create_route, delete_route, update_route
+from inference.contract.params import TARGET_BOUNDS
 
 
 class RouteView(Bulk, Creating, Changing, Removing):
@@ -36,4 +37,10 @@ class RouteView(Bulk, Creating, Changing, Removing):
 
 
 def _choices(targets: Iterable[Mapping[str, Any]]) -> list[TargetChoice]:
-    return [TargetChoice(**target) for target in targets]
+    return [
+        TargetChoice(
+            **{name: value for name, value in target.items() if name not in TARGET_BOUNDS},
+            timeouts={name: target[name] for name in TARGET_BOUNDS if name in target},
+        )
+        for target in targets
+    ]

@@ -17,6 +17,7 @@ from controlplane.services.users import (
 
 class ServiceAccountView(Creating, Changing, Removing):
     noun = "service_accounts"
+    is_for_whole = True
     selector = staticmethod(list_service_accounts)
     serializer_class = ServiceAccountSerializer
     filterset_class = ServiceAccountFilters

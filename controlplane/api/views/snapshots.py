@@ -35,7 +35,7 @@ from controlplane.selectors.snapshots import (
 )
 from controlplane.services.restores import restore
 
-_NOUNS = ("organisations", "models", "prices", "pools", "routes", "keys")
+_NOUNS = ("organisations", "models", "prices", "pools", "routes", "keys", "gateways")
 _NUMBER = r"[1-9][0-9]{0,17}"
 _VERSION = OpenApiParameter(
     "version", {"type": "integer", "minimum": 1, "maximum": 10**18 - 1}, OpenApiParameter.PATH
@@ -62,6 +62,7 @@ class SnapshotView(ListModelMixin, TenantView):
     serializer_class = RevisionSerializer
     filterset_class = SnapshotFilters
     orderings = BY_ID
+    is_for_whole = True
     lookup_field = "version"
     lookup_value_regex = _NUMBER
 

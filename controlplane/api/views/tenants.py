@@ -41,6 +41,8 @@ class TenantView(WriteConventions, GenericViewSet[Any]):
     """A view that knows its caller's access before anything is asked of it."""
 
     access: Access = NO_ACCESS
+    is_for_whole: ClassVar[bool] = False
+    """Whether its list is for roles of a whole organisation, as its page is."""
     operation: Operation | None = None
     """The operation of a bulk call that is being done, which stands for the request then."""
 
@@ -55,6 +57,12 @@ class TenantView(WriteConventions, GenericViewSet[Any]):
             self.access = get_access_of_service_account(caller)
         elif isinstance(caller, User):
             self.access = get_access_of_user(caller)
+
+    def check_permissions(self, request: Request) -> None:
+        super().check_permissions(request)
+        is_whole = self.access.is_platform_admin or bool(self.access.roles)
+        if self.is_for_whole and self.action == "list" and not is_whole:
+            raise NotAllowed("This is for roles of a whole organisation.")
 
     @property
     def actor(self) -> Actor:

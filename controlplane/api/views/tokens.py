@@ -17,6 +17,7 @@ from controlplane.services.users import issue_token, revoke_token
 
 class TokenView(NounView):
     noun = "tokens"
+    is_for_whole = True
     selector = staticmethod(list_tokens)
     serializer_class = TokenSerializer
     filterset_class = TokenFilters

@@ -39,6 +39,7 @@ from controlplane.services.users import (
 
 class UserView(NounView):
     noun = "users"
+    is_for_whole = True
     selector = staticmethod(list_users)
     serializer_class = UserSerializer
     filterset_class = UserFilters

@@ -10,8 +10,16 @@ from controlplane.console.diffs import NOT_SET, Line, shown
 from controlplane.console.filtering import dress
 from controlplane.console.scope import Scope
 from controlplane.errors import ControlPlaneError, Fields
+from inference.contract.params import Bound
 
 Values = Mapping[str, Any]
+_LARGEST_COUNT = 2_147_483_647
+
+
+def bounds_of(bound: Bound) -> dict[str, Any]:
+    """The contract's bounds as a number's field takes them."""
+    most = _LARGEST_COUNT if bound.maximum is None else bound.maximum
+    return {"min_value": bound.minimum, "max_value": most}
 
 
 class NounForm(Form):

@@ -14,7 +14,7 @@ from django.forms import (
 )
 
 from controlplane.console.diffs import NOT_SET, Line
-from controlplane.console.forms.base import NounForm, Values
+from controlplane.console.forms.base import NounForm, Values, bounds_of
 from controlplane.console.forms.engine_arguments import (
     PREFIX,
     argument_fields,
@@ -26,7 +26,7 @@ from controlplane.models import Pool
 from controlplane.models.kinds import backends
 from controlplane.services.pools import MAX_CREDENTIAL_LENGTH
 from inference.contract.kinds import Backend, Provisioner
-from inference.contract.params import ENGINE_ARGUMENTS, MAX_REPLICAS
+from inference.contract.params import ENGINE_ARGUMENTS, POOL_BOUNDS
 
 KINDS = [
     (Provisioner.PROCESS.value, "process: engines started here"),
@@ -46,7 +46,7 @@ _ARGUMENTS = "engine_arguments"
 _REMOVE = "remove_credential"
 _OF_PROCESSES = ("replicas", "model_source", "port_base", "start_timeout_s", "drain_timeout_s")
 _OF_ADDRESSES = ("addresses", "credential", _REMOVE)
-_BOUNDED = 2_147_483_647
+_FAULTS = ("breaker_failure_percent", "breaker_min_requests", "breaker_open_ms", "panic_percent")
 
 
 class PoolForm(NounForm):
@@ -60,6 +60,7 @@ class PoolForm(NounForm):
             "Workers",
             ("replicas", "model_source", "port_base", "start_timeout_s", "drain_timeout_s"),
         ),
+        ("Load and faults", ("worker_concurrency", *_FAULTS)),
         ("Engine arguments", tuple(f"{PREFIX}{name}" for name in ENGINE_ARGUMENTS)),
     )
 
@@ -95,7 +96,7 @@ class PoolForm(NounForm):
     )
     remove_credential = BooleanField(label="Remove the credential", required=False)
     replicas = IntegerField(
-        label="Replicas, workers", min_value=0, max_value=MAX_REPLICAS, initial=1
+        label="Replicas, workers", **bounds_of(POOL_BOUNDS["replicas"]), initial=1
     )
     model_source = CharField(
         label="Weights",
@@ -111,17 +112,45 @@ class PoolForm(NounForm):
     )
     start_timeout_s = IntegerField(
         label="Start time-out, s",
-        min_value=1,
-        max_value=_BOUNDED,
+        **bounds_of(POOL_BOUNDS["start_timeout_s"]),
         initial=600,
         help_text="A worker not ready by then is ended and tried again.",
     )
     drain_timeout_s = IntegerField(
         label="Drain time, s",
-        min_value=0,
-        max_value=_BOUNDED,
+        **bounds_of(POOL_BOUNDS["drain_timeout_s"]),
         initial=30,
         help_text="How long running requests may go on when a worker leaves.",
+    )
+    worker_concurrency = IntegerField(
+        label="Requests a worker runs at once",
+        **bounds_of(POOL_BOUNDS["worker_concurrency"]),
+        required=False,
+        help_text="Least work counts in it. Empty: the engine's max_num_seqs, or not known.",
+    )
+    breaker_failure_percent = IntegerField(
+        label="Breaker opens at failures, %",
+        **bounds_of(POOL_BOUNDS["breaker_failure_percent"]),
+        initial=50,
+        help_text="Of a worker's attempts of the last 10 s, at one gateway process.",
+    )
+    breaker_min_requests = IntegerField(
+        label="Breaker opens from attempts",
+        **bounds_of(POOL_BOUNDS["breaker_min_requests"]),
+        initial=5,
+        help_text="With fewer in the last 10 s nothing is concluded.",
+    )
+    breaker_open_ms = IntegerField(
+        label="Breaker stays open, ms",
+        **bounds_of(POOL_BOUNDS["breaker_open_ms"]),
+        initial=5_000,
+        help_text="Then one trial; doubled each time that fails.",
+    )
+    panic_percent = IntegerField(
+        label="Panic below workers left, %",
+        **bounds_of(POOL_BOUNDS["panic_percent"]),
+        initial=50,
+        help_text="With fewer of the ready workers left, breakers are ignored; 0: never.",
     )
 
     def prepare(self) -> None:

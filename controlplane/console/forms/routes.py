@@ -3,28 +3,42 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django.forms import BooleanField, CharField, ChoiceField, IntegerField
+from django.forms import BooleanField, CharField, ChoiceField, FloatField, IntegerField
 from django.http import QueryDict
 
-from controlplane.console.diffs import Line
-from controlplane.console.forms.base import NounForm, Values
-from controlplane.console.targets import TargetRow, TargetsField, rows_of, shares_of, told
+from controlplane.console.diffs import Line, shown
+from controlplane.console.forms.base import NounForm, Values, bounds_of
+from controlplane.console.targets import (
+    ROUTES_OWN,
+    TIMEOUT_LABELS,
+    TargetRow,
+    TargetsField,
+    row_of,
+    rows_of,
+    shares_of,
+    times_of,
+    times_told,
+    told,
+)
 from controlplane.models import Route
 from controlplane.models.kinds import accountings, strategies
 from controlplane.selectors.pools import list_pools
 from inference.contract.kinds import Accounting, Strategy
+from inference.contract.params import ROUTE_BOUNDS
 
 ADD = "add"
 """Step that asks for one more row of targets."""
 
 _TIMES = ("connect_timeout_ms", "first_byte_timeout_ms", "idle_timeout_ms", "total_timeout_ms")
+_TRIES = ("max_attempts", "retry_budget_percent")
 
 
 class RouteForm(NounForm):
-    risky = frozenset({"name", "targets", "is_enabled"})
+    risky = frozenset({"name", "targets", "is_enabled", "strategy"})
     groups = (
-        ("Limits of one request", ("max_attempts", "default_max_output_tokens", *_TIMES)),
-        ("Strategy and accounting", ("strategy", "accounting")),
+        ("Strategy and accounting", ("strategy", "max_wait_penalty", "accounting")),
+        ("Limits of one request", (*_TRIES, "default_max_output_tokens", *_TIMES)),
+        ("Streams", ("keep_alive_ms",)),
     )
 
     name = CharField(
@@ -38,20 +52,58 @@ class RouteForm(NounForm):
     targets = TargetsField(label="Targets")
     max_attempts = IntegerField(
         label="Attempts, at most",
-        min_value=1,
+        **bounds_of(ROUTE_BOUNDS["max_attempts"]),
         initial=2,
         help_text="Each target is tried once; a failed attempt goes to the next.",
     )
+    retry_budget_percent = IntegerField(
+        label="Retry budget, % of requests",
+        **bounds_of(ROUTE_BOUNDS["retry_budget_percent"]),
+        initial=20,
+        help_text="Of the last 10 s, and a few more; beyond it the first error is answered.",
+    )
     default_max_output_tokens = IntegerField(
-        label="Output if the caller names no limit, tokens", min_value=1, initial=4_096
+        label="Output if the caller names no limit, tokens",
+        **bounds_of(ROUTE_BOUNDS["default_max_output_tokens"]),
+        initial=4_096,
     )
-    connect_timeout_ms = IntegerField(label="Connecting, ms", min_value=1, initial=2_000)
-    first_byte_timeout_ms = IntegerField(label="First token, ms", min_value=1, initial=120_000)
-    idle_timeout_ms = IntegerField(label="Between tokens, ms", min_value=1, initial=60_000)
+    connect_timeout_ms = IntegerField(
+        label="Connecting, ms", **bounds_of(ROUTE_BOUNDS["connect_timeout_ms"]), initial=2_000
+    )
+    first_byte_timeout_ms = IntegerField(
+        label="First token, ms", **bounds_of(ROUTE_BOUNDS["first_byte_timeout_ms"]), initial=120_000
+    )
+    idle_timeout_ms = IntegerField(
+        label="Between tokens, ms", **bounds_of(ROUTE_BOUNDS["idle_timeout_ms"]), initial=60_000
+    )
     total_timeout_ms = IntegerField(
-        label="Whole request, ms", min_value=1, required=False, help_text="Empty: no limit."
+        label="Whole request, ms",
+        **bounds_of(ROUTE_BOUNDS["total_timeout_ms"]),
+        required=False,
+        help_text="Empty: no limit.",
     )
-    strategy = ChoiceField(label="Strategy", choices=strategies, initial=Strategy.WEIGHTED.value)
+    keep_alive_ms = IntegerField(
+        label="Comment after a silence of, ms",
+        **bounds_of(ROUTE_BOUNDS["keep_alive_ms"]),
+        required=False,
+        help_text="Keeps what is on the way from cutting a silent stream off. Before the first "
+        "token too: the first comment begins the answer, and no other target is tried then. "
+        "Empty: only once the answer has begun, every 15 s.",
+    )
+    strategy = ChoiceField(
+        label="Strategy",
+        choices=strategies,
+        initial=Strategy.LEAST_WORK.value,
+        help_text="Least work: the worker with the shortest wait, of all targets; weights decide "
+        "among equals. Weighted: requests divide by weight.",
+    )
+    max_wait_penalty = FloatField(
+        label="Longer wait for a cached prompt",
+        **bounds_of(ROUTE_BOUNDS["max_wait_penalty"]),
+        initial=0.5,
+        help_text="Least work goes this much further for a worker that has most of the prompt; "
+        "1 is one second of prefill or one full batch.",
+    )
     accounting = ChoiceField(
         label="Accounting",
         choices=accountings,
@@ -65,7 +117,10 @@ class RouteForm(NounForm):
 
     @classmethod
     def initial_of(cls, row: Route) -> dict[str, Any]:
-        targets = [{"pool": one.pool_id, "weight": one.weight} for one in row.targets.all()]
+        targets = [
+            {"pool": one.pool_id, "weight": one.weight, **times_of(one)}
+            for one in row.targets.all()
+        ]
         return {**super().initial_of(row), "targets": targets}
 
     @property
@@ -76,9 +131,7 @@ class RouteForm(NounForm):
             is_asked = self.data.get("step") == ADD
         else:
             given = self.initial.get("targets") or []
-            rows = [
-                TargetRow(index, one["pool"], str(one["weight"])) for index, one in enumerate(given)
-            ]
+            rows = [row_of(index, one) for index, one in enumerate(given)]
             is_asked = False
         if is_asked or not rows:
             rows.append(TargetRow(len(rows), "", "" if rows else "1"))
@@ -91,16 +144,31 @@ class RouteForm(NounForm):
         found = super().document(values)
         if "targets" in found:
             found["targets"] = [
-                {"pool": self.name_of(one["pool"]), "weight": one["weight"]}
+                {"pool": self.name_of(one["pool"]), "weight": one["weight"], **self._sent(one)}
                 for one in found["targets"]
             ]
         return found
 
+    def _sent(self, target: Mapping[str, Any]) -> dict[str, Any]:
+        """The time-outs to name in a call: those that are set, and those to be cleared."""
+        saved = {} if self.row is None else {one.pool_id: one for one in self.row.targets.all()}
+        before = saved.get(target["pool"])
+        held = {} if before is None else times_of(before)
+        return {
+            name: target.get(name)
+            for name in TIMEOUT_LABELS
+            if target.get(name) is not None or held.get(name) is not None
+        }
+
     def shown(self, name: str, value: Any) -> str:
         if name != "targets":
             return super().shown(name, value)
-        parts = _weights(value)
-        return ", ".join(f"{self.name_of(pool)} {weight}" for pool, weight in parts.items())
+        parts, times = _weights(value), _times(value)
+        return "; ".join(
+            f"{self.name_of(pool)} {weight}"
+            + ("" if times[pool] == ROUTES_OWN else f", {times[pool]}")
+            for pool, weight in parts.items()
+        )
 
     def lines(self, base: Values | None, changes: Values) -> Sequence[Line]:
         """A line a field, and one for each target whose weight differs."""
@@ -119,10 +187,22 @@ class RouteForm(NounForm):
             for pool in dict.fromkeys((*before, *after))
             if before.get(pool) != after.get(pool)
         ]
+        was, now = ({one["pool"]: one for one in side} for side in (old, new))
+        for pool in dict.fromkeys((*was, *now)):
+            lines += self._time_lines(pool, was.get(pool, {}), now.get(pool, {}))
         if not lines:
             sides = [", ".join(map(self.name_of, side)) for side in (before, after)]
             lines.append(Line("Order of targets", *sides))
         return lines
+
+    def _time_lines(
+        self, pool: str, old: Mapping[str, Any], new: Mapping[str, Any]
+    ) -> Sequence[Line]:
+        return [
+            Line(f"{label}, {self.name_of(pool)}", _time(name, old), _time(name, new))
+            for name, label in TIMEOUT_LABELS.items()
+            if old.get(name) != new.get(name)
+        ]
 
     def place_error(self, name: str, messages: Sequence[str]) -> bool:
         if name.startswith("targets"):
@@ -132,6 +212,15 @@ class RouteForm(NounForm):
                 self.add_error("targets", prefix + message)
             return True
         return super().place_error(name, messages)
+
+
+def _time(name: str, target: Mapping[str, Any]) -> str:
+    value = target.get(name)
+    return ROUTES_OWN if value is None else shown(name, value)
+
+
+def _times(targets: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    return {one["pool"]: times_told(one) for one in targets}
 
 
 def _weights(targets: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -89,7 +89,7 @@ class RequestTable(Table):
 
     at = Column("Time", attrs={"td": {"class": "nw"}})
     event_id = Column("Request", attrs={"td": {"class": "nw"}})
-    route_name = Column("Route", attrs={"td": {"class": "nw opt"}})
+    route_name = Column("Route", empty_values=(), attrs={"td": {"class": "nw opt"}})
     served = Column("Model and worker", empty_values=(), attrs={"td": {"class": "served"}})
     outcome = Column("Outcome", attrs={"td": {"class": "outcome"}})
     first_token_ms = Column(
@@ -142,6 +142,12 @@ class RequestTable(Table):
             record.event_id,
             record.event_id,
             f"…{record.event_id[-_SHOWN_OF_ID:]}",
+        )
+
+    def render_route_name(self, record: Request) -> SafeString:
+        """The route, and the endpoint it was asked by."""
+        return format_html(
+            '{} <span class="mut">{}</span>', record.route_name or UNKNOWN, record.endpoint
         )
 
     def render_served(self, record: Request) -> SafeString:

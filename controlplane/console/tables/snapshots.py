@@ -8,6 +8,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django_tables2 import Column
 
+from controlplane.console.formats import UNKNOWN
 from controlplane.console.lists import NounTable, WhenColumn
 from controlplane.models import ConfigRevision
 
@@ -38,4 +39,6 @@ class SnapshotTable(NounTable):
         return format_html('<a href="{}">v{}</a>', url, record.version)
 
     def render_sections(self, record: ConfigRevision) -> str:
-        return ", ".join(self._changed.get(record.pk, ())) or "nothing"
+        changed = self._changed.get(record.pk)
+        # of the oldest that is kept nobody knows any more
+        return UNKNOWN if changed is None else ", ".join(changed) or "nothing"

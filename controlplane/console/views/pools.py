@@ -1,6 +1,7 @@
 """The pages of pools."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from django.db.models import QuerySet
@@ -24,7 +25,11 @@ from controlplane.console.pages import Action
 from controlplane.console.pool_config import arguments_of, last_applied, settings_of
 from controlplane.console.pool_facts import (
     PoolsNow,
+    WorkerRow,
     condition_state,
+    facts_of,
+    is_settled,
+    panic_words,
     read_pool_now,
     read_pools_now,
     ready_words,
@@ -32,7 +37,8 @@ from controlplane.console.pool_facts import (
 )
 from controlplane.console.reviews import Impact, Reach, checks_of
 from controlplane.console.tables.pools import PoolTable
-from controlplane.decisions.pools import ACTING_WORDS, Acting, PoolFacts, acting_of, impact_of
+from controlplane.console.worker_acts import acts_of
+from controlplane.decisions.pools import ACTING_WORDS, Acting, acting_of, impact_of
 from controlplane.errors import Conflict
 from controlplane.models import Pool
 from controlplane.selectors.filters import PoolFilters
@@ -46,6 +52,9 @@ from inference.contract.kinds import PoolPower, Provisioner
 LIVE, REPLICAS, CONFIG, LOGS = "live", "replicas", "config", "logs"
 LIVE_WINDOW = "15m"
 """What the live page shows unless its address says otherwise; the API's own default is longer."""
+
+JUST_S = 15
+"""How long after an edit its workers are looked at anew, though none has moved yet."""
 
 COPIED = "from"
 _MODELS_OFFERED = 200
@@ -108,10 +117,14 @@ class PoolDetail(DetailPage):
         *_, edit = super().actions_of(row)
         copy = f"{POOLS.create_url()}?{COPIED}={row.pk}"
         found = [Action("Duplicate", copy, icon="copy")]
-        is_running = row.power == PoolPower.RUNNING
-        if row.provisioner != Provisioner.STATIC and is_running:
+        is_on = row.power != PoolPower.STOPPED
+        if row.provisioner != Provisioner.STATIC and is_on:
             found.append(Action("Restart", _act_url(row, "restart"), icon="restart"))
-        if is_running:
+        if row.power == PoolPower.RUNNING:
+            found.append(Action("Drain", _act_url(row, "drain"), icon="pause"))
+        elif is_on:
+            found.append(Action("Put back", _act_url(row, "put-back"), icon="play"))
+        if is_on:
             found.append(Action("Stop", _act_url(row, "stop"), "danger", "stop"))
         else:
             found.append(Action("Start", _act_url(row, "start"), icon="play"))
@@ -165,14 +178,26 @@ class PoolDetail(DetailPage):
 
     def _replicas(self, row: Pool) -> Mapping[str, Any]:
         is_ours = not _is_static(row)
-        may = is_ours and self.may_write(POOLS.key)
+        may_act = self.may_write(POOLS.key)
+        may = is_ours and may_act
+        workers = worker_rows(row, self.at_work, self.now)
+        if workers is not None and may_act:
+            workers = [replace(one, acts=acts_of(row, one.number)) for one in workers]
         return {
-            "workers": worker_rows(row, self.at_work, self.now),
+            "workers": workers,
+            "panic": panic_words(row, self.at_work),
+            "again_url": self.request.get_full_path() if self._is_moving(row, workers) else "",
+            "has_acts": may_act and row.power != PoolPower.STOPPED,
             "has_logs": is_ours and self.scope.access.reads_organisation(row.organisation_id),
             "logs_url": f"{POOLS.detail_url(row.pk)}?tab={LOGS}&worker=",
             "more_url": _act_url(row, "add-replica") if may else "",
             "less_url": _act_url(row, "remove-replica") if may and row.replicas else "",
         }
+
+    def _is_moving(self, row: Pool, workers: Sequence[WorkerRow] | None) -> bool:
+        """Whether the tab is worth asking again: something was just asked for, or is under way."""
+        is_new = (self.now - row.updated_at).total_seconds() < JUST_S
+        return is_new or any(not is_settled(row, one) for one in workers or ())
 
     def _config(self, row: Pool) -> Mapping[str, Any]:
         may = self.may_write(POOLS.key)
@@ -198,7 +223,7 @@ class PoolDetail(DetailPage):
         }
 
 
-class _PoolWords(FormPage):
+class PoolWords(FormPage):
     """What reviews of pools say: how the change acts, on whom, and what is checked."""
 
     def words_of(self, row: Pool, changes: Mapping[str, Any], draft: Draft) -> str:
@@ -211,8 +236,7 @@ class _PoolWords(FormPage):
     def impact(self, row: Any, changes: Mapping[str, Any], draft: Draft) -> Impact:
         if row is None:
             return Impact(checks=checks_of(draft, POOLS.key))
-        facts = PoolFacts(row.provisioner, row.power, row.replicas)
-        told = impact_of(facts, changes, ())
+        told = impact_of(facts_of(row), changes, ())
         return Impact(
             reach=(*(Reach("Workers", words) for words in told), *_reach_of(row)),
             checks=checks_of(draft, POOLS.key),
@@ -245,7 +269,7 @@ class PoolCreate(CreatePage):
         return super().render({**shared, **context}, template=template, status=status)
 
 
-class PoolEdit(_PoolWords, EditPage):
+class PoolEdit(PoolWords, EditPage):
     noun = POOLS
     selector = staticmethod(list_pools_with_routes)
     form_class = PoolForm
@@ -270,8 +294,16 @@ class PoolEdit(_PoolWords, EditPage):
         )
 
 
-class PoolAct(_PoolWords, ActPage):
-    """Start, stop, restart, one replica more or less."""
+_POWERS: Mapping[str, PoolPower] = {
+    "start": PoolPower.RUNNING,
+    "put-back": PoolPower.RUNNING,
+    "drain": PoolPower.DRAINED,
+    "stop": PoolPower.STOPPED,
+}
+
+
+class PoolAct(PoolWords, ActPage):
+    """Start, stop, drain, restart, one replica more or less."""
 
     noun = POOLS
     selector = staticmethod(list_pools_with_routes)
@@ -279,6 +311,8 @@ class PoolAct(_PoolWords, ActPage):
     verbs: ClassVar[Mapping[str, str]] = {
         "start": "Start",
         "stop": "Stop",
+        "drain": "Drain",
+        "put-back": "Put back",
         "restart": "Restart",
         "add-replica": "Add a replica",
         "remove-replica": "Remove a replica",
@@ -289,10 +323,12 @@ class PoolAct(_PoolWords, ActPage):
     }
 
     def values_of(self, row: Pool) -> Mapping[str, Any]:
-        if self.act in ("start", "stop"):
-            power = PoolPower.RUNNING if self.act == "start" else PoolPower.STOPPED
+        power = _POWERS.get(self.act)
+        if power is not None:
             if row.power == power:
                 raise Conflict(f"The pool is {power.value} already.")
+            if row.power == PoolPower.STOPPED and self.act != "start":
+                raise Conflict("The pool is stopped; start it first.")
             return {"power": power.value}
         if _is_static(row):
             raise Conflict("The workers of a static pool are started elsewhere.")
@@ -304,7 +340,7 @@ class PoolAct(_PoolWords, ActPage):
         return {"replicas": wanted}
 
     def is_act_risky(self, row: Pool, changes: Mapping[str, Any]) -> bool:
-        return self.act in ("stop", "restart", "remove-replica")
+        return self.act in ("stop", "drain", "restart", "remove-replica")
 
     def carry_out(
         self, actor: Actor, row: Any, changes: dict[str, Any], expected_version: int | None

@@ -36,6 +36,7 @@ from controlplane.console.tables.requests import (
 from controlplane.console.texts import as_text
 from controlplane.console.waterfall import draw
 from controlplane.models import Charge, Request
+from controlplane.models.keys import key_pk
 from controlplane.selectors.names import list_names
 from controlplane.selectors.request_filters import EVER, RequestFilters
 from controlplane.selectors.requests import (
@@ -170,7 +171,7 @@ def _links_of(scope: Scope, row: Request, charges: Sequence[Charge]) -> dict[str
         row.route_id or "": ROUTES,
         row.project_id: PROJECTS,
         row.team_id: TEAMS,
-        f"key_{row.key_id}": KEYS,
+        key_pk(row.key_id): KEYS,
         **{charge.pool_id: POOLS for charge in charges},
         **{charge.model_id: MODELS for charge in charges},
     }

@@ -10,6 +10,7 @@ from controlplane.console import flows
 from controlplane.console.creating import CreatePage
 from controlplane.console.deleting import DeletePage
 from controlplane.console.details import DetailPage, Fact, State
+from controlplane.console.diffs import shown
 from controlplane.console.editing import EditPage
 from controlplane.console.formats import count
 from controlplane.console.forms.routes import RouteForm
@@ -18,7 +19,15 @@ from controlplane.console.nouns import POOLS, ROUTES
 from controlplane.console.reviews import Impact
 from controlplane.console.route_impact import impact_of_edit, impact_of_removal
 from controlplane.console.tables.routes import RouteTable
-from controlplane.console.targets import measured_of, shares_of, told
+from controlplane.console.targets import (
+    TIMEOUT_LABELS,
+    has_times,
+    measured_of,
+    shares_of,
+    times_of,
+    times_told,
+    told,
+)
 from controlplane.models import Route
 from controlplane.selectors.filters import RouteFilters
 from controlplane.selectors.impact import list_attempts_by_pool
@@ -26,6 +35,7 @@ from controlplane.selectors.routes import list_routes
 from controlplane.services.actors import Actor
 from controlplane.services.drafts import Draft
 from controlplane.services.routes import TargetChoice, create_route, delete_route, update_route
+from inference.contract.kinds import Strategy
 
 HOUR = timedelta(hours=1)
 
@@ -64,13 +74,16 @@ class RouteDetail(DetailPage):
         total = row.total_timeout_ms
         return (
             Fact("Strategy", row.get_strategy_display()),
+            Fact("Wait for a cached prompt", shown("max_wait_penalty", row.max_wait_penalty)),
             Fact("Accounting", row.get_accounting_display()),
             Fact("Attempts, at most", count(row.max_attempts)),
+            Fact("Retry budget", count(row.retry_budget_percent), unit="% of requests"),
             Fact("Output if unnamed", count(row.default_max_output_tokens), unit="tokens"),
             Fact("Connecting", count(row.connect_timeout_ms), unit="ms"),
             Fact("First token", count(row.first_byte_timeout_ms), unit="ms"),
             Fact("Between tokens", count(row.idle_timeout_ms), unit="ms"),
             Fact("Whole request", *(("no limit",) if total is None else (count(total),))),
+            Fact("Comment after a silence of", *_silence(row.keep_alive_ms)),
             Fact("Id", row.pk, is_mono=True),
             Fact("Version", str(row.version)),
         )
@@ -91,6 +104,7 @@ class RouteDetail(DetailPage):
         return {
             "flow": flows.draw(shares, slots),
             "attempts": sum(attempts.values()) if is_told else None,
+            "is_by_load": row.strategy == Strategy.LEAST_WORK,
             "targets": [
                 {
                     "pool": one.pool,
@@ -100,6 +114,7 @@ class RouteDetail(DetailPage):
                     "measured": told(measured.get(one.pool_id, 0.0)) if measured else "no data",
                     "attempts": attempts.get(one.pool_id, 0) if measured else None,
                     "slot": slots[one.pool_id],
+                    "times": times_told(times_of(one)) if has_times(one) else "",
                 }
                 for one in targets
             ],
@@ -159,4 +174,18 @@ class RouteDelete(DeletePage):
 
 
 def _choices(targets: Sequence[Mapping[str, Any]]) -> list[TargetChoice]:
-    return [TargetChoice(one["pool"], one["weight"]) for one in targets]
+    return [
+        TargetChoice(
+            one["pool"],
+            one["weight"],
+            timeouts={name: one.get(name) for name in TIMEOUT_LABELS},
+        )
+        for one in targets
+    ]
+
+
+def _silence(keep_alive_ms: int | None) -> tuple[str, str]:
+    """A value and its unit."""
+    if keep_alive_ms is None:
+        return "15", "s, once the answer has begun"
+    return count(keep_alive_ms), "ms"

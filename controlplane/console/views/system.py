@@ -9,8 +9,11 @@ from django.utils import timezone
 
 from controlplane.bridge.system import read_system
 from controlplane.console.api_calls import reading
+from controlplane.console.gateway_facts import gateway_rows
 from controlplane.console.pages import Crumb, Page
+from controlplane.console.propagation import applied_context
 from controlplane.console.system_facts import told
+from controlplane.console.views.gateways import NOT_SHOWN
 from controlplane.errors import NotAllowed
 
 
@@ -23,10 +26,7 @@ class SystemPage(Page):
     def get(self, request: HttpRequest) -> HttpResponse:
         """Ask every part once and show what it says."""
         if not self.scope.access.is_administrator:
-            raise NotAllowed(
-                "You lack the permission to see how the installation is. "
-                "Administrators of the platform or of an organisation have it."
-            )
+            raise NotAllowed(NOT_SHOWN)
         now = timezone.now()
         parts = [told(part) for part in read_system(now)]
         troubles = [part for part in parts if part.state.tone != "ok"]
@@ -34,6 +34,8 @@ class SystemPage(Page):
             "parts": parts,
             "troubles": troubles,
             "as_of": now,
+            "gateways": gateway_rows(self.scope.access),
+            **applied_context(request),
             # it is about no organisation, so none is asked for
             "api": reading(
                 request,

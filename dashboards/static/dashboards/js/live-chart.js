@@ -171,8 +171,9 @@ export class Chart {
       bargap: 0.08, hovermode: false, dragmode: TOUCH.matches ? false : "zoom",
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { size: 11, color: axis },
+      // milliseconds, not dates: of a number Plotly makes a date by the clock of the browser's own zone
       xaxis: {
-        type: "date", range: this.page.range(), tickvals: values, ticktext: labels,
+        type: "linear", range: this.page.range(), tickvals: values, ticktext: labels,
         showgrid: false, zeroline: false, showline: true, linecolor: edge, ticks: "outside",
         ticklen: 3, tickcolor: edge, fixedrange: TOUCH.matches,
       },

@@ -301,8 +301,7 @@ class LivePage {
   }
 
   zoom(from, to) {
-    const ms = (value) => (typeof value === "number" ? value : Date.parse(`${String(value).replace(" ", "T")}Z`));
-    this.zoomed = [ms(from), ms(to)];
+    this.zoomed = [from, to];
     this.pause("zoom");
     this.draw();
   }
