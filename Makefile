@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SHELL := /bin/bash
+# compiled once, not by each of the many processes of a test run
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test check lint environment test-environment browser-environment engine-environment clean
+.PHONY: run test check lint environment test-environment browser-environment engine-environment soak backup restore clean
 
 run: environment
 	@exec $(BIN)/python -m controlplane.local run
@@ -45,6 +47,19 @@ test: lint browser-environment engine-environment
 	$(BIN)/pytest -q -n 4 --dist worksteal -m "not engine and not browser and not fault"
 	$(BIN)/pytest -q -n 2 --dist worksteal -m "(browser or fault) and not engine"
 	$(BIN)/pytest -m engine
+
+# Half an hour: see docs/faults.md for what it checks and what was seen.
+soak: test-environment
+	$(BIN)/python -m benchmarks.soak $(SOAK)
+
+# One file with the database, while it runs or not: make backup [FILE=…] [SECRETS=1]
+backup: environment
+	@$(BIN)/python -m controlplane.local backup $(FILE) $(if $(SECRETS),--with-secrets)
+
+# Stop it first: make restore FILE=…; docs/operating.md says what happens and what OPTIONS there are.
+restore: environment
+	@test -n "$(FILE)" || { echo "make restore FILE=the back-up"; exit 2; }
+	@$(BIN)/python -m controlplane.local restore "$(FILE)" $(OPTIONS)
 
 clean:
 	rm -rf $(VENV)

@@ -27,7 +27,8 @@ CACHE_DATABASE = 3
 _EVERYWHERE = ("0.0.0.0", "[::]", "")
 
 Words = Annotated[tuple[str, ...], NoDecode]
-Port = Annotated[int, Field(ge=1, le=65_535)]
+LARGEST_PORT = 65_535
+Port = Annotated[int, Field(ge=1, le=LARGEST_PORT)]
 
 
 class ProcessSettings(BaseSettings):
@@ -48,6 +49,7 @@ class ProcessSettings(BaseSettings):
     console_host: str = "127.0.0.1"
     console_port: Port = 8300
     gateway_port: Port = 8400
+    gateway_admin_port: Port | None = None
     own_ports: Annotated[frozenset[int], NoDecode] = frozenset()
     allow_remote_code: bool = False
     allow_fake_workers: bool = False
@@ -133,7 +135,8 @@ class ProcessSettings(BaseSettings):
     @property
     def reserved_ports(self) -> frozenset[int]:
         """Ports of this installation, which nothing an operator types may point at."""
-        return self.own_ports | {self.console_port, self.gateway_port}
+        admin_port = self.gateway_admin_port or min(self.gateway_port + 1, LARGEST_PORT)
+        return self.own_ports | {self.console_port, self.gateway_port, admin_port}
 
     def state_database(self, number: int) -> str:
         """The state store's address with another logical database."""

@@ -2,9 +2,10 @@
 
 It needs no login, no session and no row. 200 when everything answers, 503 when database, state or
 cache doesn't; the body names it either way. `jobs` tells how old the last beat of the background
-jobs is, `gateways` and `pools` what their processes say of themselves. They make the status
-"degraded" and not the answer a 503, because pages and API work without them. Nobody has signed in,
-so no address, no name and no message that may hold one is told.
+jobs is, `configuration` whether the database was put back behind the others, `gateways` and `pools`
+what their processes say of themselves. They make the status "degraded" and not the answer a 503,
+because pages and API work without them. Nobody has signed in, so no address, no name and no message
+that may hold one is told.
 """
 
 import asyncio
@@ -23,8 +24,10 @@ from redis.exceptions import RedisError
 
 from controlplane.bridge.parts import (
     HEARTBEAT_KEY,
+    NEWER_KEY,
     NO_STORE,
     Part,
+    configuration_part,
     gateways_part,
     jobs_part,
     pools_part,
@@ -87,6 +90,17 @@ async def probe_jobs() -> Part:
     return jobs_part(beat, time.time())
 
 
+async def probe_configuration() -> Part:
+    """Tell whether somebody has a newer configuration than the database, by the sweep's word."""
+    try:
+        async with asyncio.timeout(PROBE_TIMEOUT_S):
+            async with _store(settings.HEADWORKS.state_url.get_secret_value()) as store:
+                word = await store.get(NEWER_KEY)
+    except (TimeoutError, OSError, RedisError):
+        return Part("configuration", "unknown", NO_STORE)
+    return configuration_part(word)
+
+
 async def probe_fleet() -> tuple[Part, Part]:
     """Tell how gateways and pools are, by what their processes last said."""
     try:
@@ -110,8 +124,10 @@ async def gather_parts() -> Sequence[Part]:
     if settings_of_process.cache_url is not None:
         cache_url = settings_of_process.cache_url.get_secret_value()
         asked.append(probe("cache", lambda: probe_store(cache_url)))
-    answers, jobs, fleet = await asyncio.gather(asyncio.gather(*asked), probe_jobs(), probe_fleet())
-    return [*answers, jobs, *fleet]
+    answers, jobs, configuration, fleet = await asyncio.gather(
+        asyncio.gather(*asked), probe_jobs(), probe_configuration(), probe_fleet()
+    )
+    return [*answers, jobs, configuration, *fleet]
 
 
 def _said(part: Part) -> dict[str, object]:

@@ -14,7 +14,14 @@ Entries = Mapping[str, Sequence[WorkerEntry]]
 
 def wanted_of(pool: Pool) -> Wanted:
     """What the pool should have."""
-    return Wanted(pool.name, pool.provisioner, pool.power, pool.replicas, len(pool.addresses))
+    return Wanted(
+        pool.name,
+        pool.provisioner,
+        pool.power,
+        pool.replicas,
+        len(pool.addresses),
+        cordoned=pool.cordoned,
+    )
 
 
 def entries_by_pool(fleet: Fleet | None) -> Entries | None:

@@ -26,6 +26,9 @@ DAYS_AHEAD = 7
 # A day further back has its partition already or never will: its rows go to the default one.
 DAYS_BACK = 31
 
+# The most a mark's column takes.
+LAST_SEQ = 2**63 - 1
+
 _CONTENT_STATES = ("22", "23", "54")
 
 log = structlog.get_logger(__name__)
@@ -43,10 +46,14 @@ _CONTENT_ERRORS = (ContentRefused, ValueError, OverflowError, RecursionError)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry of the stream. `data` is None when it was deleted since it was delivered."""
+    """One entry of the stream. `data` is None when it was deleted since it was delivered.
+
+    `start` is there instead of an end when a journal is fed again from after its first ends.
+    """
 
     id: str
     data: bytes | None
+    start: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +68,10 @@ class LedgerWriter:
     def write(self, entries: Sequence[Entry]) -> Recorded | None:
         """Commit a batch, waiting out the database's absence; None when told to stop meanwhile."""
         ends, poisons = _decode(entries)
+        starts = _starts_of(entries)
         self._prepare_days(ends)
         try:
-            return self.persist(lambda: record_usage(ends, poisons, now=self.now()))
+            return self.persist(lambda: record_usage(ends, poisons, starts, now=self.now()))
         except _CONTENT_ERRORS as error:
             log.warning("batch refused, recording one by one", error=type(error).__name__)
         return self._write_each(entries)
@@ -81,8 +89,9 @@ class LedgerWriter:
 
     def _write_one(self, entry: Entry) -> Recorded | None:
         ends, poisons = _decode([entry])
+        starts = _starts_of([entry])
         try:
-            return self.persist(lambda: record_usage(ends, poisons, now=self.now()))
+            return self.persist(lambda: record_usage(ends, poisons, starts, now=self.now()))
         except _CONTENT_ERRORS as error:
             poison = _poison(entry.id, entry.data or b"", error)
         return self.persist(lambda: record_usage((), [poison], now=self.now()))
@@ -137,7 +146,7 @@ def _decode(entries: Iterable[Entry]) -> tuple[list[End], list[Poison]]:
     ends: list[End] = []
     poisons: list[Poison] = []
     for entry in entries:
-        if entry.data is None:
+        if entry.data is None or entry.start is not None:
             continue
         try:
             end = read_end(entry.data)
@@ -147,6 +156,20 @@ def _decode(entries: Iterable[Entry]) -> tuple[list[End], list[Poison]]:
         else:
             ends.append(end)
     return ends, poisons
+
+
+def _starts_of(entries: Iterable[Entry]) -> dict[str, int]:
+    """Where journals begin that are fed again; what can't be read says nothing, and is logged."""
+    starts: dict[str, int] = {}
+    for entry in entries:
+        if entry.start is None:
+            continue
+        journal, _, seq = entry.start.decode(errors="replace").replace("\0", "").partition(" ")
+        if journal and seq.isdecimal() and int(seq) <= LAST_SEQ:
+            starts[journal] = max(starts.get(journal, 0), int(seq))
+        else:
+            log.error("start of a journal unreadable", stream_id=entry.id)
+    return starts
 
 
 def _poison(stream_id: str, data: bytes, error: Exception) -> Poison:

@@ -4,13 +4,25 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from controlplane.bridge.vitals import Fleet
+import msgspec
+
+from controlplane.bridge.vitals import Fleet, place_of_refusal
+from controlplane.decisions.epochs import Newer
 from inference.contract.kinds import WorkerState
 
 HEARTBEAT_KEY = "hw:jobs:beat"
 """Where the background jobs leave the time of their last beat."""
 
 JOBS_STALE_S = 60.0
+
+NEWER_KEY = "hw:configuration:newer"
+"""Where the sweep leaves word that somebody has a newer configuration than the database."""
+
+NEWER_LIFE_S = 60
+"""Some sweeps: the word goes when nobody repeats it."""
+
+ADOPT = "manage.py adopt_configuration"
+"""What makes a database that was put back the one truth again."""
 
 NO_STORE = "the state store is not answering"
 
@@ -40,7 +52,7 @@ def gateways_part(fleet: Fleet) -> Part:
     gateways = fleet.gateways
     versions = Counter(one.applied.version for one in gateways)
     refusals = {
-        (one.applied.refused_version, _place_of(one.applied.refused_why))
+        (one.applied.refused_version, place_of_refusal(one.applied))
         for one in gateways
         if one.applied.refused_why is not None
     }
@@ -86,9 +98,32 @@ def pools_part(fleet: Fleet) -> Part:
     return _reported("pools", troubles, facts)
 
 
-def _place_of(why: str | None) -> str:
-    """Where a refused version is at fault; what's wrong there may name things, and stays out."""
-    return (why or "").partition(": ")[0]
+def words_about(newer: Newer) -> str:
+    """Who is ahead of the database, and what to do; constant but for who it is."""
+    return f"{newer.holder} a newer configuration than the database"
+
+
+def configuration_part(word: bytes | None) -> Part:
+    """Whether the database's configuration is the newest there is, by the word of the sweep."""
+    if word is None:
+        return Part("configuration", "ok")
+    newer = msgspec.json.decode(word, type=_Word).newer
+    return Part("configuration", "degraded", advice_about(newer), facts=facts_about(newer))
+
+
+def advice_about(newer: Newer) -> str:
+    """What is wrong and the command that mends it."""
+    return f"{words_about(newer)}; if it was restored from a back-up, run {ADOPT}"
+
+
+def facts_about(newer: Newer) -> dict[str, object]:
+    """The newer one's place in history."""
+    return {"newer_lineage": newer.lineage, "newer_version": newer.version}
+
+
+class _Word(msgspec.Struct):
+    newer: Newer
+    at: float
 
 
 def _reported(name: str, troubles: Mapping[str, bool], facts: Mapping[str, object]) -> Part:

@@ -14,8 +14,11 @@ from django.conf import settings
 from redis import Redis
 from redis.exceptions import RedisError
 
+from controlplane.bridge.parts import ADOPT
 from controlplane.bridge.store import open_store
+from controlplane.decisions.epochs import Position
 from controlplane.models import ConfigRevision, ConfigSection
+from controlplane.selectors.usage import get_marks
 from inference.contract import codec, sealing, wire
 from inference.contract.snapshot import Manifest
 
@@ -37,7 +40,9 @@ end
 return missing
 """
 
-# KEYS: manifest, lineage, seeded_at. ARGV: lineage, version, sealed manifest, now, channel.
+# KEYS: manifest, lineage, seeded_at, marks. ARGV: lineage, version, sealed manifest, now, channel,
+# then journals and their marks. A store that is seeded anew takes the ledger's marks for its own:
+# an emptied one has none, and those of another ledger are too high for one that was put back.
 # Returns 1 when the manifest was swapped, 0 when it's there already, -1 when a newer one is.
 _SWAP = """
 local lineage = redis.call('HGET', KEYS[1], 'lineage')
@@ -49,6 +54,8 @@ if is_new then
     redis.call('HSET', KEYS[1], 'lineage', ARGV[1], 'version', ARGV[2], 'sealed', ARGV[3])
 end
 if redis.call('GET', KEYS[2]) ~= ARGV[1] then
+    redis.call('DEL', KEYS[4])
+    for i = 6, #ARGV, 2 do redis.call('HSET', KEYS[4], ARGV[i], ARGV[i + 1]) end
     redis.call('SET', KEYS[2], ARGV[1])
     redis.call('SET', KEYS[3], ARGV[4])
 else
@@ -106,6 +113,7 @@ def publish() -> Publication:
             "the state store holds a newer configuration than the database",
             version=revision.version,
             lineage=revision.lineage,
+            remedy=ADOPT,
         )
     return result
 
@@ -122,17 +130,26 @@ def publish_revision(store: Redis, revision: ConfigRevision) -> Publication:
     sealed = sealing.seal(settings.HEADWORKS.data_key_bytes, codec.encode_manifest(manifest))
     swapped = store.eval(
         _SWAP,
-        3,
+        4,
         wire.MANIFEST,
         wire.LINEAGE,
         wire.SEEDED_AT,
+        wire.JOURNAL_MARKS,
         revision.lineage,
         revision.version,
         sealed,
         f"{time.time():.3f}",
         wire.SNAPSHOT_CHANGED,
+        *_marks_to_seed(store, revision.lineage),
     )
     return _RESULTS[int(swapped)]
+
+
+def _marks_to_seed(store: Redis, lineage: str) -> list[str | int]:
+    """The ledger's marks if the store isn't of this lineage yet, each journal before its mark."""
+    if store.get(wire.LINEAGE) == lineage.encode():
+        return []
+    return [part for mark in sorted(get_marks().items()) for part in mark]
 
 
 def _fill_in_sections(store: Redis, digests: Sequence[str]) -> None:
@@ -152,7 +169,12 @@ def _contents_of(digests: Sequence[str]) -> Iterator[tuple[str, bytes]]:
 def published_version() -> tuple[str, int] | None:
     """Lineage and version of the store's manifest; None if there is none. Raises RedisError."""
     with open_store() as store:
-        lineage, version = store.hmget(wire.MANIFEST, "lineage", "version")
+        return published_position(store)
+
+
+def published_position(store: Redis) -> Position | None:
+    """`published_version` of a store that is open."""
+    lineage, version = store.hmget(wire.MANIFEST, "lineage", "version")
     return None if lineage is None or version is None else (lineage.decode(), int(version))
 
 

@@ -19,7 +19,15 @@ from redis.retry import Retry
 from controlplane.bridge.ledger import FIRST_BACKOFF_S, LAST_BACKOFF_S, Entry, LedgerWriter
 from controlplane.bridge.publisher import publish
 from controlplane.selectors.usage import get_marks
-from inference.contract.wire import JOURNAL_MARKS, USAGE_FIELD, USAGE_GROUP, USAGE_STREAM
+from inference.contract.wire import (
+    JOURNAL_MARKS,
+    LINEAGE,
+    SEEDED_AT,
+    USAGE_FIELD,
+    USAGE_GROUP,
+    USAGE_START_FIELD,
+    USAGE_STREAM,
+)
 
 BATCH_ENTRIES = 1_000
 # Below a full batch the next read waits this long, so that a moderate rate makes few commits.
@@ -81,6 +89,7 @@ class Recorder:
         self._may_hold_entries = True
         self._is_joined = False
         self._claim_at = 0.0
+        self._identity: tuple[object, ...] | None = None
 
     def run(self) -> None:
         """Record until told to stop; the batch in hand is finished first."""
@@ -103,10 +112,11 @@ class Recorder:
         Waits up to READ_BLOCK_MS for the first. Raises RedisError when the store fails; what was
         committed by then comes again and is ignored.
         """
-        if not self._is_joined:
-            self._join()
         started = time.monotonic()
-        entries = self._next_entries(is_claim_due=started >= self._claim_at)
+        is_claim_due = started >= self._claim_at
+        if not self._is_joined or (is_claim_due and self._identify() != self._identity):
+            self._join()
+        entries = self._next_entries(is_claim_due=is_claim_due)
         if not entries:
             return 0
         recorded = self._ledger.write(entries)
@@ -132,9 +142,15 @@ class Recorder:
         if marks:
             self._store.eval(_RAISE_MARKS, 1, JOURNAL_MARKS, *_flat(marks))
         self._ledger.persist(publish)
+        self._identity = self._identify()
         self._may_hold_entries = True
         self._claim_at = 0.0
         self._is_joined = True
+
+    def _identify(self) -> tuple[object, ...]:
+        """Which store this is; it changes with a restart, an older copy and a new seeding."""
+        told: Any = self._store.info("server")
+        return told["run_id"], *self._store.mget(LINEAGE, SEEDED_AT)
 
     def _next_entries(self, *, is_claim_due: bool) -> list[Entry]:
         """What the dead left, else what we still hold from before a failure, else what is new."""
@@ -198,9 +214,12 @@ class Recorder:
 
 
 def _entries(items: Sequence[tuple[bytes, Mapping[bytes, bytes] | None]]) -> list[Entry]:
-    field = USAGE_FIELD.encode()
+    end, start = USAGE_FIELD.encode(), USAGE_START_FIELD.encode()
     return [
-        Entry(key.decode(), fields.get(field, b"") if fields else None) for key, fields in items
+        Entry(key.decode(), fields.get(end, b""), fields.get(start))
+        if fields
+        else Entry(key.decode(), None)
+        for key, fields in items
     ]
 
 

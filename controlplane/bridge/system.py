@@ -19,14 +19,18 @@ from redis import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from controlplane import __version__
+from controlplane.bridge.epochs import read_newer
 from controlplane.bridge.parts import (
     HEARTBEAT_KEY,
     NO_STORE,
     Part,
+    advice_about,
+    facts_about,
     gateways_part,
     jobs_part,
     pools_part,
 )
+from controlplane.bridge.publisher import published_position
 from controlplane.bridge.store import STORE_TIMEOUT_S, open_store
 from controlplane.bridge.vitals import Fleet, read_fleet, read_propagation
 from controlplane.selectors.system import (
@@ -187,6 +191,9 @@ def recorder_part(now: datetime) -> Part:
         "no recorder reads the stream": group is not None and silent_s is None,
         f"{waiting or 0:,} entries wait": (waiting or 0) > BACKLOG_LARGE,
         f"{ledger.poison_records:,} records could not be recorded": ledger.poison_records > 0,
+        f"{ledger.missing_events:,} events that a former ledger had are in this one no more": (
+            ledger.missing_events > 0
+        ),
     }
     told = [trouble for trouble, is_so in troubles.items() if is_so]
     facts = {
@@ -194,6 +201,7 @@ def recorder_part(now: datetime) -> Part:
         "waiting_entries": waiting,
         "journals": ledger.journals,
         "last_mark_at": _iso(ledger.last_mark_at),
+        "missing_events": ledger.missing_events,
         "poison_records": ledger.poison_records,
         "last_poison_at": _iso(ledger.last_poison_at),
     }
@@ -230,20 +238,21 @@ def feed_part(now: datetime) -> Part:
 
 def snapshots_part() -> Part:
     """The newest version of the database against the one the store holds."""
-    latest = get_latest_version()
     with open_store() as store:
-        lineage, version = store.hmget(wire.MANIFEST, "lineage", "version")
-    published = None if lineage is None or version is None else (lineage.decode(), int(version))
+        published = published_position(store)
+    newer = read_newer()
+    latest = get_latest_version()
     facts = {
         "database_lineage": latest[0] if latest else None,
         "database_version": latest[1] if latest else None,
         "published_lineage": published[0] if published else None,
         "published_version": published[1] if published else None,
     }
+    if newer is not None:
+        told = {**facts, **facts_about(newer)}
+        return Part("snapshots", "degraded", advice_about(newer), facts=told)
     if latest == published:
         return Part("snapshots", "ok", facts=facts)
-    if published is not None and (latest is None or published > latest):
-        return Part("snapshots", "degraded", "the store is ahead of the database", facts=facts)
     return Part("snapshots", "degraded", "the store is behind the database", facts=facts)
 
 

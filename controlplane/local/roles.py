@@ -109,6 +109,7 @@ def common_environment(installation: Installation) -> dict[str, str]:
         "HEADWORKS_CONSOLE_PORT": str(settings.console_port),
         "HEADWORKS_GATEWAY_HOST": settings.gateway_host,
         "HEADWORKS_GATEWAY_PORT": str(settings.gateway_port),
+        "HEADWORKS_GATEWAY_ADMIN_PORT": str(settings.gateway_admin_port),
         "HEADWORKS_OWN_PORTS": settings.own_ports,
         "PYTHONUNBUFFERED": "1",
     }

@@ -28,6 +28,7 @@ class LocalSettings:
     console_port: int
     gateway_host: str
     gateway_port: int
+    gateway_admin_port: int
     database_url: str | None = field(repr=False)
     state_url: str | None = field(repr=False)
     cache_url: str | None = field(repr=False)
@@ -56,7 +57,8 @@ class LocalSettings:
         """Ports no operator-given address may point at: ours, and those of stores outside."""
         stores = (self.database_url, self.state_url, self.cache_url, self.broker_url)
         ports = {port for url in stores if url for port in _ports_of(url)}
-        ports |= {self.console_port, self.gateway_port, *self.given_ports}
+        ports |= {self.console_port, self.gateway_port, self.gateway_admin_port}
+        ports |= self.given_ports
         return ",".join(str(port) for port in sorted(ports))
 
 
@@ -65,12 +67,15 @@ def load_local_settings(environ: Mapping[str, str]) -> LocalSettings:
     engine = environ.get("HEADWORKS_DEMO_ENGINE") or "vllm"
     if engine not in _ENGINES:
         raise LocalProblem(f"HEADWORKS_DEMO_ENGINE must be one of {', '.join(_ENGINES)}")
+    gateway_port = _port(environ, "HEADWORKS_GATEWAY_PORT", 8400)
+    beside = min(gateway_port + 1, _LARGEST_PORT)
     return LocalSettings(
         var=Path(environ.get("HEADWORKS_VAR") or "var").absolute(),
         console_host=environ.get("HEADWORKS_CONSOLE_HOST") or "127.0.0.1",
         console_port=_port(environ, "HEADWORKS_CONSOLE_PORT", 8300),
         gateway_host=environ.get("HEADWORKS_GATEWAY_HOST") or "127.0.0.1",
-        gateway_port=_port(environ, "HEADWORKS_GATEWAY_PORT", 8400),
+        gateway_port=gateway_port,
+        gateway_admin_port=_port(environ, "HEADWORKS_GATEWAY_ADMIN_PORT", beside),
         database_url=environ.get("HEADWORKS_DATABASE_URL") or None,
         state_url=environ.get("HEADWORKS_STATE_URL") or None,
         cache_url=environ.get("HEADWORKS_CACHE_URL") or None,

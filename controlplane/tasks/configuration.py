@@ -7,14 +7,14 @@ from celery import shared_task
 from django.utils import timezone
 from redis.exceptions import RedisError
 
-from controlplane.bridge import publisher
+from controlplane.bridge import epochs, publisher
 from controlplane.services import pruning
 
 
 @shared_task(name="configuration.republish")
 def republish() -> str:
     """Publish the newest version if the store is behind, empty or incomplete."""
-    return publisher.publish().value
+    return epochs.sweep().value
 
 
 @shared_task(name="configuration.collect_sections")
