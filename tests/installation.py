@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import SystemRandom
 from typing import Any
 
 import pytest
@@ -20,16 +21,22 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 READY_LINE = "Ctrl-C stops everything"
 POLL_S = 0.05
+# below what Linux lends (from 32768), above what engines of the demonstration take
+FREE_PORTS = range(28_000, 32_768)
 # a test's own embedded services must not leak into the installation it starts
 KEPT_SETTINGS = ("HEADWORKS_ENGINE_CACHE",)
 
 
 def free_port() -> int:
-    """A port nothing listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port nothing listens on now, and that no system lends to an outgoing connection."""
+    for port in SystemRandom().sample(FREE_PORTS, 100):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    pytest.fail("no port is free")
 
 
 def wait_until(condition: Callable[[], Any], within_s: float, what: str) -> Any:
@@ -140,6 +147,7 @@ def start_installation(var: Path, **settings: str) -> Installation:
     ports = {
         "HEADWORKS_CONSOLE_PORT": str(free_port()),
         "HEADWORKS_GATEWAY_PORT": str(free_port()),
+        "HEADWORKS_GATEWAY_ADMIN_PORT": str(free_port()),
     }
     given = {f"HEADWORKS_{name}": value for name, value in settings.items()}
     environment = {**outer, **ports, **given, "HEADWORKS_VAR": str(var)}
@@ -159,15 +167,23 @@ def start_installation(var: Path, **settings: str) -> Installation:
 
 @contextmanager
 def running_installation(
-    var: Path, *, within_s: float = 120, **settings: str
+    var: Path,
+    *,
+    within_s: float = 120,
+    end_by: signal.Signals = signal.SIGTERM,
+    **settings: str,
 ) -> Iterator[Installation]:
-    """An installation that is up inside the block and wholly gone after it."""
+    """An installation that is up inside the block and wholly gone after it.
+
+    The end is one more test: the launcher gets this signal, and leaves nothing whatever it was.
+    """
     installation = start_installation(var, **settings)
     try:
         installation.wait_ready(within_s)
         yield installation
     finally:
         if installation.process.poll() is None:
-            installation.process.send_signal(signal.SIGTERM)
+            installation.stop(end_by)
         wait_until(lambda: not processes_of(var), 40, "everything to end")
         installation.process.wait(5)
+    assert installation.process.returncode == (-end_by if end_by == signal.SIGKILL else 0)

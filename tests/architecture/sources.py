@@ -23,16 +23,19 @@ class Source:
         return self.path.as_posix()
 
 
-@cache
-def sources(*tops: str) -> tuple[Source, ...]:
+def sources(*tops: str) -> Iterator[Source]:
     """Every module below these top-level folders, migrations left out."""
-    return tuple(_read(tops or (*PLANES, "tests", "benchmarks")))
+    for top in tops or (*PLANES, "tests", "benchmarks"):
+        yield from _below(top)
 
 
-def _read(tops: tuple[str, ...]) -> Iterator[Source]:
-    for top in tops:
-        for path in sorted((ROOT / top).rglob("*.py")):
-            if "migrations" in path.parts:
-                continue
+@cache
+def _below(top: str) -> tuple[Source, ...]:
+    return tuple(_read(top))
+
+
+def _read(top: str) -> Iterator[Source]:
+    for path in sorted((ROOT / top).rglob("*.py")):
+        if "migrations" not in path.parts:
             text = path.read_text()
             yield Source(path.relative_to(ROOT), text, ast.parse(text))

@@ -3,17 +3,18 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
+from axe_playwright_python.base import AXE_SCRIPT, AxeResults
 from django.conf import settings
 from django.test import Client, override_settings
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 from redis import Redis
 
 from controlplane.models import Organisation, Role, User
@@ -21,6 +22,7 @@ from controlplane.services.actors import Actor
 from controlplane.services.organisations import create_organisation
 from controlplane.services.users import create_user, grant_role
 from inference.contract.events import End
+from tests.browser.chromium import running_chromium
 from tests.controlplane.bridge.conftest import MANAGE, environment_of_process, wait_until
 from tests.controlplane.conftest import actor, collected_files, state_store
 from tests.controlplane.ledger_events import feed
@@ -28,31 +30,30 @@ from tests.installation import free_port
 
 __all__ = ["actor", "collected_files", "state_store"]
 
-CHROMIUM = "/usr/bin/chromium"
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 SCREENSHOTS = "HEADWORKS_SCREENSHOTS"
 USER, PASSWORD = "mira", "a-long-enough-passphrase-4"
 DESKTOP, PHONE = (1400, 900), (390, 844)
+LOOKS: Sequence[tuple[tuple[int, int], Literal["dark", "light"]]] = (
+    (DESKTOP, "dark"),
+    (PHONE, "light"),
+)
+LOOK_RULES = (
+    "aria-hidden-focus",
+    "button-name",
+    "color-contrast",
+    "link-in-text-block",
+    "link-name",
+    "scrollable-region-focusable",
+    "skip-link",
+)
+"""Those of axe's rules whose outcome can change with a window's width and theme."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """One Chromium a module. Playwright's loop runs in this thread, so Django must be told."""
-    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
-        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
-        chromium = playwright.chromium.launch(
-            executable_path=CHROMIUM, headless=True, args=list(FLAGS)
-        )
+    """One Chromium for all tests of this folder; each has windows of its own."""
+    with running_chromium() as chromium:
         yield chromium
-        chromium.close()
 
 
 @dataclass
@@ -70,9 +71,9 @@ class Console:
             feed(self.store, replace(end, origin=origin))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def console_url(browser: Browser, django_db_setup: None, collected_files: None) -> Iterator[str]:
-    """Where a console answers, with a recorder beside it; one of each a module.
+    """Where a console answers, with a recorder beside it; one of each for this folder.
 
     Both keep nothing between requests that a test's end takes away with its rows and keys.
     """
@@ -141,23 +142,38 @@ class Visitor:
         self.go(path)
         expect(self.page.get_by_role("heading", name=heading, exact=True)).to_be_visible()
 
-    def check_accessibility(self) -> None:
-        """Fail unless axe finds nothing at all."""
-        results = Axe().run(self.page)
+    def check_accessibility(self, rules: Sequence[str] = ()) -> None:
+        """Fail unless axe finds nothing at all, by all of its rules or by these."""
+        if not self.page.evaluate("'axe' in window"):
+            self.page.evaluate(AXE_SCRIPT)
+        options = {"resultTypes": ["violations"], **({"runOnly": list(rules)} if rules else {})}
+        found = self.page.evaluate("options => axe.run(options)", options)
+        results = AxeResults(found)
         assert results.violations_count == 0, results.generate_report()
 
     def look_at(self, name: str, shots: Path) -> None:
-        """Fail unless the page fits its window and axe finds nothing; picture it if that's wanted.
+        """Fail unless the page fits its window and axe finds nothing, wide and narrow.
 
-        A picture of a whole page takes as long as axe does, so it is taken for people alone.
+        What a rule says of the document itself is asked once, what it says of its looks twice.
         """
-        overflow = self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-        assert overflow <= 0, f"{name} is {overflow} px too wide"
+        for size, theme in LOOKS:
+            self.show_as(size, theme, name)
+            self.picture(f"{name}-{size[0]}-{theme}", shots)
+            self.check_accessibility(() if size == DESKTOP else LOOK_RULES)
+        self.show_as(DESKTOP, "dark", name)
+
+    def show_as(self, size: tuple[int, int], theme: Literal["dark", "light"], name: str) -> None:
+        """Give the window a size and a theme; fail unless the page fits it."""
+        self.page.set_viewport_size({"width": size[0], "height": size[1]})
+        self.page.emulate_media(color_scheme=theme)
+        expect(self.page.locator("html")).to_have_attribute("data-bs-theme", theme)
+        overflow = self.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert overflow <= 0, f"{name} is {overflow} px too wide at {size[0]}"
+
+    def picture(self, name: str, shots: Path) -> None:
+        """Keep a picture of the whole page, for people; one takes as long as axe does."""
         if SCREENSHOTS in os.environ:
-            width = self.page.evaluate("window.innerWidth")
-            theme = self.page.locator("html").get_attribute("data-bs-theme")
-            self.page.screenshot(path=shots / f"{name}-{width}-{theme}.png", full_page=True)
-        self.check_accessibility()
+            self.page.screenshot(path=shots / f"{name}.png", full_page=True)
 
     def note(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
@@ -166,13 +182,17 @@ class Visitor:
 
 @pytest.fixture
 def visit(browser: Browser, console: Console) -> Iterator[Callable[..., Visitor]]:
-    """Open windows of a size and theme."""
+    """Open windows of a size and theme, on a machine in some time zone."""
     visitors: list[Visitor] = []
 
-    def open_window(size: tuple[int, int] = DESKTOP, theme: str = "dark") -> Visitor:
+    def open_window(
+        size: tuple[int, int] = DESKTOP, theme: str = "dark", time_zone: str = "UTC"
+    ) -> Visitor:
         context = browser.new_context(
             viewport={"width": size[0], "height": size[1]},
             color_scheme="dark" if theme == "dark" else "light",
+            reduced_motion="reduce",
+            timezone_id=time_zone,
             permissions=["clipboard-read", "clipboard-write"],
         )
         visitor = Visitor(context.new_page(), console)

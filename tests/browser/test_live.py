@@ -4,20 +4,20 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, time
 from pathlib import Path
-from typing import Literal
 
 import pytest
-from playwright.sync_api import Page, WebSocketRoute, expect
+from playwright.sync_api import Page, Response, WebSocketRoute, expect
 
 from controlplane.models import Pool
 from controlplane.services.actors import Actor
 from controlplane.services.pools import create_pool
-from tests.browser.conftest import DESKTOP, PHONE, Console, Visitor
+from tests.browser.conftest import LOOKS, Console, Visitor
 from tests.browser.test_requests import ended_now
-from tests.controlplane.bridge.conftest import MANAGE, environment_of_process
+from tests.controlplane.bridge.conftest import MANAGE, environment_of_process, wait_until
 from tests.dashboards.living import LivingFleet
 
 pytestmark = pytest.mark.browser
@@ -26,6 +26,10 @@ SOON_MS = 10_000
 REMEMBERED_S = 16 * 60
 GAP = (200, 100)
 BUCKET_S = 5
+NEW_S = 5
+WINDOW_S = 300
+DAY_S = 24 * 3600
+FAR_EAST = "Asia/Kolkata"
 
 
 @pytest.fixture
@@ -70,12 +74,6 @@ def feed(console: Console, fleet: LivingFleet) -> Iterator[subprocess.Popen[byte
     assert process.wait(30) == 0
 
 
-LOOKS: Sequence[tuple[tuple[int, int], Literal["dark", "light"]]] = (
-    (DESKTOP, "dark"),
-    (DESKTOP, "light"),
-    (PHONE, "light"),
-    (PHONE, "dark"),
-)
 CHECKED = {("overview", 390, "light"), ("pool-live", 1400, "dark")}
 """Each page and each theme; the overview on a desk in the dark is looked at with its table open."""
 
@@ -121,11 +119,14 @@ class Wire:
 def test_figures_are_drawn_move_and_tell_their_state(
     visit: Callable[..., Visitor], feed: subprocess.Popen[bytes], fleet: LivingFleet
 ) -> None:
-    visitor = visit()
+    visitor = visit(time_zone=FAR_EAST)
     page, wire = visitor.page, Wire(visitor.page)
     wire.tap()
+    kept = cache_rules(page)
     visitor.sign_in("/?window=5m", "Overview")
     expect_state(page, "live", "Live")
+    assert set(kept) == {"private, no-store"}
+    check_age(page)
     expect(page.locator("[data-live-said]")).to_have_text("Live")
     check_drawing(page)
     # it takes a record's life until that is noticed
@@ -173,6 +174,61 @@ def check_tiles(page: Page) -> None:
     tile.focus()
     expect(tile).to_be_focused()
     expect(tile).to_have_attribute("href", re.compile(r"^/requests/\?failed=true&last=15m"))
+
+
+def cache_rules(page: Page) -> list[str]:
+    """What the answers with documents will say of keeping them."""
+    told: list[str] = []
+
+    def note(answer: Response) -> None:
+        if "/live/" in answer.url:
+            told.append(answer.headers.get("cache-control", ""))
+
+    page.on("response", note)
+    return told
+
+
+NEWEST = """(plot) => {
+  const axis = plot._fullLayout.xaxis;
+  const newest = plot.data[0].x.at(-1);
+  return {
+    hours_east: -new Date().getTimezoneOffset() / 60,
+    age_s: (Date.now() - newest) / 1000,
+    from_the_right: 1 - axis.c2p(newest) / axis._length,
+  };
+}"""
+
+ZOOMED = """(plot) => {
+  const [from, to] = plot._fullLayout.xaxis.range;
+  const first = plot.data[0].x[0];
+  return { from_s: (from - first) / 1000, to_s: (to - first) / 1000 };
+}"""
+
+
+def check_age(page: Page) -> None:
+    """However far from the organisation's zone: what is new is drawn and told as new."""
+    panel = page.locator("[data-panel=tokens]")
+    data = page.locator("[data-live-data]")
+    # the feed may have begun after the page
+    wait_until(lambda: 0 <= seconds_since(data.inner_text()[-8:]) < NEW_S, "data that is new")
+    drawn = panel.locator(".js-plotly-plot").evaluate(NEWEST)
+    assert drawn["hours_east"] == 5.5
+    # the newest bucket began at most its length before its record
+    assert 0 <= drawn["age_s"] < BUCKET_S + NEW_S
+    assert 0 < drawn["from_the_right"] < 0.02
+    until = panel.locator("[data-until]").inner_text()
+    assert -BUCKET_S <= seconds_since(until.split()[1]) < NEW_S
+    ticks = panel.locator(".xtick text").all_text_contents()
+    assert len(ticks) >= 4
+    assert all(0 <= seconds_since(f"{tick}:00") < 6 * 60 for tick in ticks)
+
+
+def seconds_since(clock: str) -> float:
+    """How long ago a clock in the organisation's zone, UTC, showed this."""
+    now = datetime.now(UTC)
+    then = datetime.combine(now.date(), time.fromisoformat(clock), UTC)
+    # just after midnight it showed it yesterday, and just before it will tomorrow
+    return ((now - then).total_seconds() + DAY_S / 2) % DAY_S - DAY_S / 2
 
 
 RULES = """async () => {
@@ -224,6 +280,9 @@ def check_pauses(page: Page) -> None:
     page.mouse.move(box["x"] + 220, box["y"] + 60, steps=4)
     page.mouse.up()
     expect_state(page, "paused", re.compile(r"Paused \(\d+ buffered\)"))
+    zoomed = chart.evaluate(ZOOMED)
+    assert 0 < zoomed["from_s"] < zoomed["to_s"] < WINDOW_S
+    assert zoomed["to_s"] - zoomed["from_s"] < WINDOW_S / 2
     page.get_by_role("button", name="Jump to live").click()
     expect_state(page, "live", "Live")
 
@@ -281,12 +340,8 @@ def test_live_pages_are_accessible_fit_their_window_and_are_pictured(
         expect(page.locator("[data-panel=cost]")).to_have_attribute(
             "data-drawn", re.compile(r"\d+")
         )
-        for (width, height), theme in LOOKS:
-            page.set_viewport_size({"width": width, "height": height})
-            page.emulate_media(color_scheme=theme)
-            expect(page.locator("html")).to_have_attribute("data-bs-theme", theme)
-            overflow = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-            assert overflow <= 0, f"{name} is {overflow} px too wide at {width}"
-            if (name, width, theme) in CHECKED:
+        for size, theme in LOOKS:
+            visitor.show_as(size, theme, name)
+            if (name, size[0], theme) in CHECKED:
                 visitor.check_accessibility()
-            page.screenshot(path=shots / f"{name}-{width}-{theme}.png", full_page=True)
+            visitor.picture(f"{name}-{size[0]}-{theme}", shots)

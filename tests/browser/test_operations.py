@@ -21,7 +21,7 @@ from controlplane.services.users import grant_role
 from inference.contract import wire
 from inference.contract.kinds import ProcessRole, WorkerState
 from inference.contract.vitals import Applied, WorkerGauges
-from tests.browser.conftest import DESKTOP, PHONE, USER, Console, Visitor
+from tests.browser.conftest import USER, Console, Visitor
 from tests.controlplane.bridge.conftest import wait_until
 from tests.controlplane.fleet import put_directory, put_vitals, vitals, worker
 
@@ -181,16 +181,11 @@ def test_a_log_appears_once_a_supervisor_ships_it_and_grows_while_it_is_read(
     expect(page.locator("#log[data-log-state=stale]")).to_be_visible(timeout=9_000)
 
 
-@pytest.mark.parametrize(
-    ("size", "theme"), [(DESKTOP, "dark"), (PHONE, "light")], ids=["1400-dark", "390-light"]
-)
 def test_pages_of_operations_are_accessible_fit_their_window_and_are_pictured(
     visit: Callable[..., Visitor],
     fleet: Fleet,
     actor: Actor,
     shots: Path,
-    size: tuple[int, int],
-    theme: str,
 ) -> None:
     home = fleet.console.organisation
     soon = timezone.now() + timedelta(days=5)
@@ -199,7 +194,7 @@ def test_pages_of_operations_are_accessible_fit_their_window_and_are_pictured(
     create_key(actor, organisation=home, name="nightly evaluation", expires_at=soon)
     create_key(actor, organisation=home, name="prototype", is_enabled=False)
     revoke_key(actor, key_id=create_key(actor, organisation=home, name="leaked").key.pk)
-    visitor = visit(size, theme)
+    visitor = visit()
     page = visitor.page
 
     def show(name: str, path: str) -> None:

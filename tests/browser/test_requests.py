@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 
 from inference.contract.events import End, Usage
 from inference.contract.kinds import ChargeKind, Outcome
-from tests.browser.conftest import DESKTOP, PHONE, Console, Visitor
+from tests.browser.conftest import PHONE, Console, Visitor
 from tests.controlplane.ledger_events import make_charge, make_end, make_origin
 
 pytestmark = pytest.mark.browser
@@ -261,7 +261,7 @@ def test_the_navigation_of_a_phone_opens_over_the_page_and_closes(
     opener.click()
     expect(link).to_be_visible()
     visitor.check_accessibility()
-    page.screenshot(path=shots / "navigation-390-dark.png")
+    visitor.picture("navigation-390-dark", shots)
     page.keyboard.press("Escape")
     expect(link).to_be_hidden()
     expect(opener).to_be_focused()
@@ -304,17 +304,12 @@ def answer(body: str, route: PageRoute) -> None:
     route.fulfill(status=500, content_type="text/html", body=body)
 
 
-@pytest.mark.parametrize(
-    ("size", "theme"), [(DESKTOP, "dark"), (PHONE, "light")], ids=["1400-dark", "390-light"]
-)
 def test_every_page_is_accessible_fits_its_window_and_is_pictured(
     visit: Callable[..., Visitor],
     console: Console,
     shots: Path,
-    size: tuple[int, int],
-    theme: str,
 ) -> None:
-    visitor = visit(size, theme)
+    visitor = visit()
     page = visitor.page
 
     def check(name: str) -> None:

@@ -12,7 +12,7 @@ from controlplane.models import Role, User
 from controlplane.services.actors import Actor
 from controlplane.services.users import create_service_account, create_user, grant_role, issue_token
 from inference.contract.events import End, Usage
-from tests.browser.conftest import DESKTOP, PASSWORD, PHONE, USER, Console, Visitor
+from tests.browser.conftest import PASSWORD, USER, Console, Visitor
 from tests.controlplane.ledger_events import make_charge, make_end, make_origin
 
 pytestmark = pytest.mark.browser
@@ -120,16 +120,11 @@ def test_a_person_made_here_signs_in_with_a_password_seen_once(
     expect(nora.page.get_by_role("heading", name="nora")).to_be_visible()
 
 
-@pytest.mark.parametrize(
-    ("size", "theme"), [(DESKTOP, "dark"), (PHONE, "light")], ids=["1400-dark", "390-light"]
-)
 def test_usage_and_people_are_accessible_fit_their_window_and_are_pictured(
     visit: Callable[..., Visitor],
     console: Console,
     actor: Actor,
     shots: Path,
-    size: tuple[int, int],
-    theme: str,
 ) -> None:
     organisation = console.organisation
     mira = User.objects.get(username=USER)
@@ -138,7 +133,7 @@ def test_usage_and_people_are_accessible_fit_their_window_and_are_pictured(
     grant_role(actor, subject=other, organisation=organisation, role=Role.FINANCE)
     account = create_service_account(actor, organisation=organisation, name="deployer")
     issue_token(actor, service_account=account)
-    visitor = visit(size, theme)
+    visitor = visit()
     visitor.sign_in()
     fill(visitor, console, used(int(time.time() * 1000)))
     for name, path in (

@@ -1,5 +1,11 @@
-"""Organisations with callers of every role, and an empty state store."""
+"""Organisations with callers of every role, and an empty state store.
 
+Rows that many tests of a module only look at stand for the whole module: a fixture of module scope
+makes them on `standing`, by `make_standing_caller` or services. Such a module carries the mark
+`django_db`, so that what a test writes is undone and the standing rows are as they were.
+"""
+
+import fcntl
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -9,9 +15,12 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.contrib.staticfiles.storage import staticfiles_storage
 from django.core.management import call_command
+from django.db import transaction
 from django.http import HttpResponse
 from django.test import Client, override_settings
+from pytest_django import DjangoDbBlocker
 from redis import Redis
 
 from controlplane.bridge.store import open_store
@@ -22,7 +31,7 @@ from controlplane.services.teams import create_team
 from controlplane.services.users import create_service_account, grant_role, issue_token
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="session", autouse=True)
 def _quick_passwords() -> Iterator[None]:
     """A hash that is slow on purpose would be most of what these tests do."""
     with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"]):
@@ -70,26 +79,46 @@ class Caller:
         return response.json()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def actor() -> Actor:
     return system_actor("tests", via=Via.COMMAND)
 
 
-@pytest.fixture
-def make_caller(db: None, actor: Actor) -> Callable[..., Caller]:
-    """A caller of a role, in a new organisation unless one is given."""
+@pytest.fixture(scope="module")
+def standing(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """A transaction around all tests of a module: rows made in it are there in each of them."""
+    with django_db_blocker.unblock(), transaction.atomic():
+        yield
+        transaction.set_rollback(True)
+
+
+def _caller_maker(actor: Actor, prefix: str) -> Callable[..., Caller]:
     numbers = count(1)
 
     def make(role: str = "admin", organisation: Organisation | None = None) -> Caller:
         number = next(numbers)
-        home = organisation or create_organisation(actor, name=f"Org {number}")
-        account = create_service_account(actor, organisation=home, name=f"program {number}")
+        home = organisation or create_organisation(actor, name=f"{prefix} {number}")
+        account = create_service_account(
+            actor, organisation=home, name=f"program {number} of {prefix}"
+        )
         if role != "none":
             grant_role(actor, subject=account, organisation=home, role=Role(role))
         token = issue_token(actor, service_account=account).text
         return Caller(token, home, role)
 
     return make
+
+
+@pytest.fixture
+def make_caller(db: None, actor: Actor) -> Callable[..., Caller]:
+    """A caller of a role, in a new organisation unless one is given."""
+    return _caller_maker(actor, "Org")
+
+
+@pytest.fixture(scope="module")
+def make_standing_caller(standing: None, actor: Actor) -> Callable[..., Caller]:
+    """The same, for all tests of the module."""
+    return _caller_maker(actor, "Standing")
 
 
 @pytest.fixture
@@ -148,6 +177,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def collected_files() -> None:
-    """The static files where pages look for them."""
+    """The static files where pages look for them, put there by the run's first who needs them."""
     settings.STATIC_ROOT.mkdir(exist_ok=True)
-    call_command("collectstatic", interactive=False, verbosity=0)
+    with (settings.STATIC_ROOT.parent / "static.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (settings.STATIC_ROOT / staticfiles_storage.manifest_name).exists():
+            call_command("collectstatic", interactive=False, verbosity=0)
+    found = staticfiles_storage.load_manifest()
+    staticfiles_storage.hashed_files, staticfiles_storage.manifest_hash = found

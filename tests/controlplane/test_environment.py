@@ -40,7 +40,7 @@ def test_the_least_environment_gives_safe_defaults(environment: pytest.MonkeyPat
     assert settings.allowed_hosts == ("localhost", "127.0.0.1", "[::1]")
     assert settings.trusted_origins == ()
     assert (settings.https, settings.allow_remote_code) == (False, False)
-    assert settings.reserved_ports == {8300, 8400}
+    assert settings.reserved_ports == {8300, 8400, 8401}
     assert list(settings.peppers) == [2, 1]
     assert settings.connection == {
         "user": "user",

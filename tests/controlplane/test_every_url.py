@@ -19,6 +19,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from controlplane.models import AuditEntry, ConfigRevision, Organisation, Role
 from controlplane.services.actors import Actor
 from controlplane.services.bindings import grant_role
+from controlplane.services.gateways import update_gateway
 from controlplane.services.keys import create_key
 from controlplane.services.organisations import create_organisation
 from controlplane.services.projects import create_project
@@ -28,7 +29,7 @@ from controlplane.services.users import create_service_account, create_user, iss
 from tests.controlplane.conftest import POOL, ROUTE, Caller
 from tests.controlplane.ledger_events import NOON, make_end, make_origin
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
 CANARY = re.compile("canary", re.IGNORECASE)
 
@@ -71,6 +72,8 @@ NOUNS: Mapping[str, Noun] = {
     "binding": Noun(WHOLE, ADMINS),
     "service-account": Noun(WHOLE, ADMINS),
     "token": Noun(WHOLE, ADMINS),
+    # all organisations share them
+    "gateway": Noun(WHOLE | {"admin of b"}, ROOT),
 }
 # What isn't one row of a noun: who gets an answer that isn't a refusal.
 PLACES: Mapping[str, frozenset[str]] = {
@@ -88,7 +91,9 @@ PLACES: Mapping[str, frozenset[str]] = {
     "api-usage": WITH_A_ROLE,
     "live": WHOLE,
     "api-live": WHOLE | {"admin of b"},
-    "api-gateway": WITH_A_ROLE,
+    "api-attention": WHOLE | {"admin of b"},
+    "api-gateway-list": WITH_A_ROLE,
+    "gateways": ADMINS | {"admin of b"},
     "system": ADMINS | {"admin of b"},
     "api-system": ADMINS | {"admin of b"},
 }
@@ -196,8 +201,7 @@ def _readers(path: Path, noun: str, act: str) -> frozenset[str]:
         return NOUNS[noun].readers
     # an administrator of a team sees the roles inside, so the page of roles is everybody's
     is_for_whole = NOUNS[noun].readers == WHOLE and noun != "binding"
-    # the API lists nothing to whom a page says that it isn't his
-    return WHOLE | {"admin of b"} if is_for_whole and not _is_api(path) else WITH_A_ROLE
+    return WHOLE | {"admin of b"} if is_for_whole else WITH_A_ROLE
 
 
 def _is_api(path: Path) -> bool:
@@ -218,11 +222,11 @@ class World:
     ids: Mapping[str, str]
 
 
-@pytest.fixture
-def world(actor: Actor, make_caller: Callable[..., Caller], state_store: Any) -> World:
+@pytest.fixture(scope="module")
+def world(actor: Actor, make_standing_caller: Callable[..., Caller]) -> World:
     a = create_organisation(actor, name="Canary A")
     b = create_organisation(actor, name="B")
-    admin = make_caller("admin", a)
+    admin = make_standing_caller("admin", a)
     team = create_team(actor, organisation=a, name="Canary team")
     project = create_project(actor, organisation=a, team=team, name="Canary project")
     key = create_key(actor, organisation=a, project=project, name="canary-key").key
@@ -238,6 +242,7 @@ def world(actor: Actor, make_caller: Callable[..., Caller], state_store: Any) ->
     )
     end = replace(make_end(1), origin=origin)
     record_usage([end], now=NOON)
+    update_gateway(actor, name="gw-1", changes={"is_drained": True})
     return World(
         a,
         b,
@@ -256,25 +261,24 @@ def world(actor: Actor, make_caller: Callable[..., Caller], state_store: Any) ->
             "user": str(user.pk),
             "binding": binding.pk,
             "service-account": account.pk,
+            "gateway": "gw-1",
             "token": issue_token(actor, service_account=account).token.pk,
         },
     )
 
 
 def _newest_version(organisation: Organisation) -> int:
-    revision = ConfigRevision.objects.order_by("-version").first()
-    assert revision is not None
-    return revision.version
+    return ConfigRevision.objects.latest("version").version
 
 
 def _newest_entry(organisation: Organisation) -> int:
-    entry = AuditEntry.objects.filter(organisation_id=organisation.pk).order_by("-id").first()
-    assert entry is not None
-    return entry.pk
+    return AuditEntry.objects.filter(organisation_id=organisation.pk).latest("id").pk
 
 
 @pytest.fixture
-def visit(world: World, actor: Actor, collected_files: None) -> Callable[[str], Client]:
+def visit(
+    world: World, actor: Actor, state_store: Any, collected_files: None
+) -> Callable[[str], Client]:
     """A browser signed in as one of the callers."""
     places: Mapping[str, Mapping[str, Any]] = {
         "team operator": {"role": Role.OPERATOR, "team": world.a.teams.get(pk=world.ids["team"])},
@@ -308,7 +312,7 @@ def visit(world: World, actor: Actor, collected_files: None) -> Callable[[str], 
 def address(path: Path, world: World) -> str:
     """The path of organisation A's rows."""
     own = world.ids[noun_of(path)[0]] if place_of(path) is None else world.ids["snapshot"]
-    parts = {**world.ids, "page": "overview", "pk": own}
+    parts = {**world.ids, "page": "overview", "number": "0", "pk": own}
     if "service-accounts/" in path.template and not _is_api(path):
         parts["pk"] = world.ids["service-account"]
 
@@ -321,7 +325,9 @@ def address(path: Path, world: World) -> str:
 def query_of(path: Path, world: World, caller: str) -> str:
     """Say which organisation, where it must be said; the platform's administrator has several."""
     name = path.name.removeprefix("api-")
-    needs = name.startswith(("request", "usage", "live", "home", "overview", "my-usage"))
+    needs = name.startswith(
+        ("attention", "request", "usage", "live", "home", "overview", "my-usage")
+    )
     is_choice = caller == "platform admin" and not _is_api(path) and place_of(path) != ANYBODY
     return f"?organisation={world.a.pk}" if needs or is_choice else ""
 

@@ -36,6 +36,7 @@ def test_without_a_fleet_all_stores_up_is_200_and_degraded(state_store: Redis) -
         ("state", "ok"),
         ("cache", "ok"),
         ("jobs", "ok"),
+        ("configuration", "ok"),
         ("gateways", "degraded"),
         ("pools", "degraded"),
     ]
@@ -81,7 +82,7 @@ def test_a_cache_that_is_not_configured_is_not_missed(monkeypatch: pytest.Monkey
     without = settings.HEADWORKS.model_copy(update={"cache_url": None})
     monkeypatch.setattr(settings, "HEADWORKS", without)
     names = [part["name"] for part in Client().get("/-/status").json()["parts"]]
-    assert names == ["database", "state", "jobs", "gateways", "pools"]
+    assert names == ["database", "state", "jobs", "configuration", "gateways", "pools"]
 
 
 def test_gateways_that_run_on_one_version_are_ok(state_store: Redis) -> None:
@@ -136,7 +137,7 @@ def test_workers_that_are_not_ready_are_told_by_id_and_state(
     }
     page = Client().get("/-/status", headers={"accept": "text/html"}).content.decode()
     assert "pool_a-1: failed" in page
-    assert "10.1" not in page
+    assert "10.1.2.3" not in page
 
 
 def test_gateways_and_pools_are_unknown_while_the_store_is_away(

@@ -5,9 +5,10 @@ from datetime import timedelta
 
 import pytest
 
+from controlplane.decisions.pool_conditions import ConditionKind
 from controlplane.selectors.live import Coverage
 from dashboards.base import Refusal, Scene
-from dashboards.documents import document_of, encode, message_of, slots_of
+from dashboards.documents import STATES, document_of, encode, message_of, slots_of
 from dashboards.kinds import Page, PanelKind
 from dashboards.registry import REGISTRY
 from dashboards.scopes import LiveScope
@@ -35,6 +36,10 @@ def tile(name: str, page: Page = Page.OVERVIEW, **fields: object) -> tuple[str, 
     shown = document_of(scene(page, at=view(summary=summary(**fields))), is_historical=False)
     one = shown["tiles"][name]
     return one["text"], one["unit"], one["note"]
+
+
+def test_every_state_of_a_pool_has_its_words() -> None:
+    assert set(STATES) == {kind.value for kind in ConditionKind}
 
 
 def test_a_message_is_the_documents_newest_buckets() -> None:

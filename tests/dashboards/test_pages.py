@@ -125,6 +125,8 @@ def test_the_document_has_every_panel_and_tells_no_data_from_zero(
         ({"window": "3m"}, 400, "invalid"),
         ({"until": "yesterday"}, 400, "invalid"),
         ({"until": "2026-11-30T12:00:00"}, 400, "invalid"),
+        ({"windw": "1h"}, 400, "invalid"),
+        ({"pool": "mine"}, 400, "invalid"),
     ],
 )
 def test_a_document_of_nothing_is_refused(

@@ -10,87 +10,28 @@ from subprocess import Popen
 
 import pytest
 from channels.db import database_sync_to_async
-from channels.layers import channel_layers, get_channel_layer
+from channels.layers import channel_layers
 from channels_redis.pubsub import RedisPubSubChannelLayer
 from django.conf import settings
-from django.db import connection
-from django.test import Client
-from redis import Redis
 
 from controlplane.environment import CHANNEL_DATABASE, with_database
 from controlplane.local.places import make_places
 from controlplane.local.valkey import STATE, Store, StoreUser, is_answering, start_store
-from controlplane.models import Organisation, Role, User
-from controlplane.services.actors import Actor
-from controlplane.services.organisations import create_organisation
-from controlplane.services.users import create_user, grant_role
+from controlplane.models import Organisation
 from dashboards.consumers import LiveConsumer
 from dashboards.feed import Feed, Work
-from dashboards.kinds import Page
-from dashboards.routing import make_websocket_application, open_watches
+from dashboards.routing import make_websocket_application
 from dashboards.scopes import LiveScope
 from dashboards.watching import WATCH_LIFE_S, WATCHED, Watches, connect_watched, list_watched
 from tests.controlplane.bridge.conftest import wait_until
 from tests.dashboards.factory import scene
 from tests.dashboards.sockets import SOON_S, Socket
+from tests.dashboards.watchers import Watcher
 
 ORIGIN = "http://localhost:8300"
 RECHECK_S = 0.05
 CYCLES, AT_ONCE = 300, 10
 NOTICED_S = 10.0
-
-
-@dataclass(frozen=True)
-class Watcher:
-    """A person with a role in an organisation, signed in."""
-
-    organisation: Organisation
-    user: User
-    client: Client
-
-    @property
-    def session(self) -> str:
-        return self.client.cookies[settings.SESSION_COOKIE_NAME].value
-
-    @property
-    def scope(self) -> LiveScope:
-        return LiveScope(self.organisation.pk, Page.OVERVIEW, "", "5m")
-
-
-def held_by_others() -> int:
-    """How many connections of the pool are with other threads than this one."""
-    told = connection.pool.get_stats()
-    own = connection.connection is not None
-    return told.get("pool_size", 0) - told.get("pool_available", 0) - own
-
-
-@pytest.fixture
-def watchers(transactional_db: None, state_store: Redis, actor: Actor) -> Iterator[list[Watcher]]:
-    """Two, of two organisations. No thread may keep a session of the database afterwards."""
-    made = []
-    for name in ("Nordhavn", "Sydhavn"):
-        organisation = create_organisation(actor, name=name)
-        user = create_user(actor, username=name.lower(), password="a-long-enough-passphrase-4")
-        grant_role(actor, subject=user, organisation=organisation, role=Role.VIEWER)
-        client = Client()
-        client.force_login(user)
-        made.append(Watcher(organisation, user, client))
-    yield made
-    wait_until(lambda: held_by_others() == 0, "every connection to be back in the pool")
-
-
-@pytest.fixture
-async def layer() -> AsyncIterator[object]:
-    found = get_channel_layer()
-    yield found
-    await found.flush()
-
-
-@pytest.fixture
-async def watches() -> AsyncIterator[Watches]:
-    found = open_watches()
-    yield found
-    await found.close()
 
 
 @pytest.fixture
@@ -197,6 +138,7 @@ async def test_another_organisation_is_not_found_and_its_figures_are_not_heard(
         ("pool", "", 4404),
         ("nowhere", "", 4404),
         ("overview", "&window=3m", 4400),
+        ("overview", "&windw=1h", 4400),
     ],
 )
 async def test_what_does_not_exist_has_no_socket(

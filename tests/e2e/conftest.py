@@ -1,5 +1,6 @@
 """One installation with a real engine, shared by the tests of a run."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ ENGINE_START_S = 600
 
 @pytest.fixture(scope="session")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """A running installation whose demo pool is a real vLLM."""
+    """A running installation whose demo pool is a real vLLM; an interrupt ends all of it."""
     var: Path = tmp_path_factory.mktemp("first-light") / "var"
     running = start_installation(var, DEMO_ENGINE="vllm")
     try:
@@ -21,7 +22,8 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
         yield running
     finally:
         if running.process.poll() is None:
-            running.stop()
+            running.stop(signal.SIGINT)
+    assert running.process.returncode == 0
 
 
 @pytest.fixture

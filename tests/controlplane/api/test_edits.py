@@ -1,5 +1,6 @@
 """A PATCH changes what it names and nothing else, at the version the caller saw."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,6 +20,14 @@ NAMED_ALONE = [
     ("restart_generation", 1),
     ("drain_timeout_s", 0),
 ]
+
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(scope="module")
+def admin(make_standing_caller: Callable[..., Caller]) -> Caller:
+    return make_standing_caller("admin")
 
 
 @pytest.mark.parametrize(("field", "value"), NAMED_ALONE)

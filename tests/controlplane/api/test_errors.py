@@ -32,6 +32,14 @@ BODIES = [
 ]
 
 
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(scope="module")
+def admin(make_standing_caller: Callable[..., Caller]) -> Caller:
+    return make_standing_caller("admin")
+
+
 def raw(caller: Caller, body: bytes, content_type: str = "application/json") -> Any:
     return caller.client.generic(
         "POST",

@@ -1,6 +1,6 @@
 """Every field the API says can be written is taken when a row is made."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -12,6 +12,8 @@ from controlplane.api.urls import router
 from controlplane.services.actors import Actor
 from controlplane.services.users import create_user
 from tests.controlplane.conftest import POOL, ROUTE, Caller
+
+pytestmark = pytest.mark.django_db
 
 PRICE = {"model": "gpt-x", "input_nanousd_per_mtok": "1", "output_nanousd_per_mtok": "2"}
 LEAST: Mapping[str, Mapping[str, Any]] = {
@@ -50,6 +52,13 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
         "restart_generation": 1,
         "start_timeout_s": 60,
         "drain_timeout_s": 0,
+        "cordoned": [0],
+        "worker_restarts": {"0": 1},
+        "worker_concurrency": 4,
+        "breaker_failure_percent": 1,
+        "breaker_min_requests": 1,
+        "breaker_open_ms": 100,
+        "panic_percent": 0,
     },
     "routes": {
         "name": "another",
@@ -63,6 +72,9 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
         "first_byte_timeout_ms": 1,
         "idle_timeout_ms": 1,
         "total_timeout_ms": 1,
+        "retry_budget_percent": 0,
+        "max_wait_penalty": 0.25,
+        "keep_alive_ms": 1_000,
     },
     "keys": {
         "name": "Another",
@@ -91,6 +103,10 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
     "service-accounts": {"name": "another", "is_enabled": False},
     "tokens": {"service_account": "ci", "expires_at": "2099-01-01T00:00:00Z"},
 }
+WITH = {
+    ("pools", "worker_restarts"): {"provisioner": "process", "model_source": "x", "addresses": []}
+}
+"""What a field that isn't every row's needs besides."""
 INSTEAD = {("bindings", "service_account"): "user"}
 """Of two fields that exclude each other, the one to leave out."""
 SHAPES: Mapping[str, type[Serializer[Any]]] = {"users": MemberSerializer}
@@ -110,12 +126,21 @@ def written_fields() -> list[tuple[str, str]]:
     ]
 
 
+@pytest.fixture(scope="module")
+def admin(make_standing_caller: Callable[..., Caller]) -> Caller:
+    """An administrator with a pool and a route."""
+    admin = make_standing_caller("admin")
+    admin.made("/pools/", POOL)
+    admin.made("/routes/", ROUTE)
+    return admin
+
+
 @pytest.mark.parametrize(("noun", "field"), written_fields())
 def test_a_row_is_made_with_each_field_that_can_be_written(
-    noun: str, field: str, admin: Caller, actor: Actor, route: dict[str, Any]
+    noun: str, field: str, admin: Caller, actor: Actor
 ) -> None:
     value = admin.organisation.name if field == "organisation" else VALUES[noun][field]
-    document = {**LEAST[noun], field: value}
+    document = {**LEAST[noun], **WITH.get((noun, field), {}), field: value}
     document.pop(INSTEAD.get((noun, field), ""), None)
     if noun in ("bindings", "tokens"):
         admin.made("/users/", {"username": "ann", "role": "viewer"})

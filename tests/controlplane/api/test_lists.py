@@ -9,8 +9,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from tests.controlplane.conftest import POOL, ROUTE, Caller
+from tests.controlplane.snapshots import newest_revision
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
 # token, roles, then the list itself and one query for each kind of part; of keys one for their
 # use, of versions one for what they changed
@@ -28,9 +29,10 @@ QUERIES = {
 }
 
 
-@pytest.fixture
-def many(admin: Caller) -> Caller:
+@pytest.fixture(scope="module")
+def many(make_standing_caller: Callable[..., Caller]) -> Caller:
     """Several of everything, with several parts each."""
+    admin = make_standing_caller("admin")
     for number in range(3):
         admin.made("/teams/", {"name": f"team {number}"})
         admin.made("/projects/", {"name": f"project {number}", "team": f"team {number}"})
@@ -84,6 +86,7 @@ def test_rows_made_while_paging_repeat_nothing(admin: Caller) -> None:
         ("/pools/?name=pool-1", ["pool-1"]),
         ("/pools/?power=stopped", []),
         ("/routes/?is_enabled=true&page_size=1", ["route-2"]),
+        ("/routes/?strategy=weighted", []),
         ("/keys/?is_revoked=true", []),
         ("/models/?task=generate&name=model-0", ["model-0"]),
         ("/teams/?name=team 2", ["team 2"]),
@@ -137,7 +140,8 @@ def test_versions_of_the_configuration_are_told_newest_first(
     admin: Caller, route: dict[str, Any]
 ) -> None:
     results = admin.get("/snapshots/").json()["results"]
-    assert [row["version"] for row in results] == [3, 2, 1]
+    newest = newest_revision().version
+    assert [row["version"] for row in results] == [newest, newest - 1, newest - 2]
     assert results[0]["reason"] == f"create routes {route['id']}"
     assert ROUTE["name"] == "chat"
 

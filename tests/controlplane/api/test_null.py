@@ -23,7 +23,8 @@ CASES = [(noun, field) for noun in NOUNS for field in _fields(noun)]
 
 
 USE = {"last_used_on", "requests_30d", "errors_30d"}
-MEASURED = {"workers", "condition", *USE}
+NOW = {"workers", "condition", "breakers", "panic_at"}
+MEASURED = {*NOW, *USE}
 """What nobody sets: it is passed over in what is sent back."""
 
 
@@ -31,7 +32,8 @@ MEASURED = {"workers", "condition", *USE}
 def paths(admin: Caller, route: Any, pool: Any) -> dict[str, str]:
     """One row of every noun, with something in every field that may be null."""
     path = f"/pools/{pool['id']}/"
-    admin.patch(path, {"credential": CREDENTIAL, "port_base": 9000, "model_source": "x"})
+    filled = {"port_base": 9000, "model_source": "x", "worker_concurrency": 4}
+    admin.patch(path, {"credential": CREDENTIAL, **filled})
     admin.patch(f"/routes/{route['id']}/", {"total_timeout_ms": 1_000})
     admin.patch(f"/models/{pool['model_id']}/", {"max_context_tokens": 1_000})
     price = admin.made("/prices/", {**PRICE, "cached_input_nanousd_per_mtok": "1"})
@@ -69,7 +71,7 @@ def test_null_is_honoured_or_refused_in_every_field(admin: Caller, paths: dict[s
     assert outcomes == {
         "models": {"max_context_tokens"},
         "prices": {"cached_input_nanousd_per_mtok"},
-        "pools": {"model_source", "port_base", "credential", "workers", "condition"},
+        "pools": {"model_source", "port_base", "credential", "worker_concurrency", *NOW},
         "routes": {"total_timeout_ms"},
         "keys": {"routes", "expires_at", "revoked_at", *USE},
     }

@@ -8,9 +8,16 @@ import pytest
 
 from controlplane.services.usage import record_usage
 from inference.contract.events import End, Usage
-from inference.contract.kinds import ChargeKind, Outcome
+from inference.contract.kinds import ChargeKind, Endpoint, Outcome
 from tests.controlplane.conftest import Caller
 from tests.controlplane.ledger_events import NOON, NOON_MS, make_charge, make_end, make_origin
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(scope="module")
+def admin(make_standing_caller: Callable[..., Caller]) -> Caller:
+    return make_standing_caller("admin")
 
 
 def record(caller: Caller, *ends: End) -> None:
@@ -39,6 +46,8 @@ def test_a_request_shows_what_the_ledger_holds(admin: Caller) -> None:
         250.8,
     )
     assert "decision" not in row
+    # events have a key's id as it stands in its text; a key's own row, and this, as ids are
+    assert row["key_id"] == "key_01jdkey00000000000000000a"
 
 
 def test_one_request_comes_with_its_charges_and_decision(admin: Caller) -> None:
@@ -84,8 +93,9 @@ def test_what_is_no_cursor_is_said_to_be_none(admin: Caller, cursor: str) -> Non
 def varied(admin: Caller) -> Caller:
     """Four requests: ordinary, dear elsewhere, refused without a route, and one without price."""
     other = make_origin(
-        route_id="rt_2", route_name="batch", project_id="proj_2", key_id="01jdkey2", is_stream=False
-    )
+        route_id="rt_2", route_name="batch", project_id="proj_2", key_id="01jdkey2",
+        endpoint=Endpoint.EMBEDDINGS, is_stream=False,
+    )  # fmt: skip
     dear = make_charge(pool_id="pool_2", model_id="mdl_2", cost_nanousd=2_000_000_000)
     unpriced = make_charge(price=None, cost_nanousd=None, cost_max_nanousd=None)
     refused = make_origin(route_id=None, route_name=None, requested_model="nonsense")
@@ -116,6 +126,8 @@ def varied(admin: Caller) -> Caller:
         ("key=hw_01jdkey2.the-secret-part", [2]),
         ("key=key_01jdkey2", [2]),
         ("outcome=refused", [3]),
+        ("endpoint=embeddings", [2]),
+        ("endpoint=chat", [4, 3, 1]),
         ("min_cost=0", [3, 2, 1]),
         ("min_cost=0.0004872", [2, 1]),
         ("min_cost=0.000487201", [2]),
@@ -136,6 +148,7 @@ def test_filters_narrow_the_list(varied: Caller, query: str, expected: list[int]
     ("query", "field"),
     [
         ("outcome=wrong", "outcome"),
+        ("endpoint=responses", "endpoint"),
         ("min_cost=-1", "min_cost"),
         ("min_cost=much", "min_cost"),
         ("min_cost=NaN", "min_cost"),

@@ -14,7 +14,7 @@ from controlplane.services.actors import Actor
 from controlplane.services.users import create_user, grant_role
 from tests.controlplane.conftest import POOL, ROUTE, Caller
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
 LISTS = (
     *("organisations", "teams", "projects", "models", "prices", "pools", "routes", "keys"),
@@ -156,9 +156,21 @@ WRITES = [
 ]
 
 
-@pytest.fixture
-def rows(admin: Caller, pool: Any, route: Any) -> dict[str, Any]:
+@pytest.fixture(scope="module")
+def admin(make_standing_caller: Callable[..., Caller]) -> Caller:
+    return make_standing_caller("admin")
+
+
+@pytest.fixture(scope="module")
+def callers(admin: Caller, make_standing_caller: Callable[..., Caller]) -> dict[str, Caller]:
+    """A caller of each role in the administrator's organisation."""
+    return {role: make_standing_caller(role, admin.organisation) for role in (*ROLES, "none")}
+
+
+@pytest.fixture(scope="module")
+def rows(admin: Caller) -> dict[str, Any]:
     """One of everything, made by an administrator."""
+    pool, route = admin.made("/pools/", POOL), admin.made("/routes/", ROUTE)
     priced = admin.made("/models/", {"name": "priced"})
     return {
         "organisation": admin.organisation.pk,
@@ -175,12 +187,11 @@ def rows(admin: Caller, pool: Any, route: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("write", WRITES, ids=lambda write: write.name)
 def test_a_role_may_write_what_is_its_own_and_nothing_else(
-    write: Write, admin: Caller, rows: dict[str, Any], make_caller: Callable[..., Caller]
+    write: Write, rows: dict[str, Any], callers: dict[str, Caller]
 ) -> None:
     for role in ROLES:
-        caller = make_caller(role, admin.organisation)
         with transaction.atomic():
-            response = write.call(caller, rows)
+            response = write.call(callers[role], rows)
             transaction.set_rollback(True)
         expected = write.code if role in write.allowed else 403
         assert response.status_code == expected, (role, response.content)
@@ -188,20 +199,17 @@ def test_a_role_may_write_what_is_its_own_and_nothing_else(
 
 @pytest.mark.parametrize("role", ROLES)
 def test_every_role_reads_everything(
-    role: str, admin: Caller, rows: dict[str, Any], make_caller: Callable[..., Caller]
+    role: str, rows: dict[str, Any], callers: dict[str, Caller]
 ) -> None:
-    caller = make_caller(role, admin.organisation)
     for noun in LISTS:
-        response = caller.get(f"/{noun}/")
+        response = callers[role].get(f"/{noun}/")
         assert response.status_code == 200
         assert response.json()["results"] != []
 
 
 @pytest.mark.parametrize("noun", LISTS)
-def test_a_caller_without_a_role_is_refused(
-    noun: str, admin: Caller, make_caller: Callable[..., Caller]
-) -> None:
-    response = make_caller("none", admin.organisation).get(f"/{noun}/")
+def test_a_caller_without_a_role_is_refused(noun: str, callers: dict[str, Caller]) -> None:
+    response = callers["none"].get(f"/{noun}/")
     assert response.status_code == 403
     assert response.json()["code"] == "permission_denied"
 
@@ -256,7 +264,9 @@ def test_only_the_platform_administrator_makes_organisations(actor: Actor, admin
     response = client.post("/api/v1/organisations/", document, content_type="application/json")
     assert response.status_code == 201
     assert response.json()["time_zone"] == "Europe/Berlin"
-    assert len(client.get("/api/v1/projects/").json()["results"]) == 2
+    projects = client.get("/api/v1/projects/").json()["results"]
+    homes = {admin.organisation.pk, response.json()["id"]}
+    assert {row["organisation_id"] for row in projects} == homes
     ambiguous = client.post("/api/v1/keys/", {"name": "k"}, content_type="application/json")
     assert ambiguous.status_code == 400
     assert list(ambiguous.json()["fields"]) == ["organisation"]

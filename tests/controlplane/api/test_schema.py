@@ -55,7 +55,7 @@ def test_every_operation_tells_its_errors_and_every_write_its_headers(
                 one["name"] for one in operation.get("parameters", []) if one["in"] == "header"
             }
             expected = set() if method == "get" else {"X-Headworks-Reason"}
-            if expected and ("{id}" in path or path.endswith("/restore/")):
+            if expected and ("{id}" in path or "{name}" in path or path.endswith("/restore/")):
                 expected.add("If-Match")
             if method == "post":
                 expected.add("Idempotency-Key")

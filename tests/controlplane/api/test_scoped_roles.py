@@ -107,7 +107,8 @@ def test_a_role_of_a_part_reads_what_is_shared_and_nothing_of_the_whole(
         assert caller.get(f"/{noun}/").status_code == 200
     assert names(caller, "pools") == ["mine"]
     for noun in ORGANISATION_WIDE:
-        assert caller.get(f"/{noun}/").json()["results"] == []
+        answer = caller.get(f"/{noun}/")
+        assert (answer.status_code, answer.json()["code"]) == (403, "permission_denied")
     assert caller.get(f"/service-accounts/{_any_account(admin)}/").status_code == 404
     assert caller.post("/pools/", {**POOL, "name": "new"}).status_code == 403
     assert caller.get("/teams/").json()["results"] == []

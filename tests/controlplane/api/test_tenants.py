@@ -7,7 +7,7 @@ import pytest
 
 from tests.controlplane.conftest import POOL, ROUTE, Caller
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
 PRICE = {"model": "gpt-x", "input_nanousd_per_mtok": "1", "output_nanousd_per_mtok": "2"}
 LISTS = (
@@ -16,10 +16,15 @@ LISTS = (
 )
 
 
-@pytest.fixture
-def theirs(make_caller: Callable[..., Caller]) -> dict[str, Any]:
+@pytest.fixture(scope="module")
+def admin(make_standing_caller: Callable[..., Caller]) -> Caller:
+    return make_standing_caller("admin")
+
+
+@pytest.fixture(scope="module")
+def theirs(make_standing_caller: Callable[..., Caller]) -> dict[str, Any]:
     """One of everything in another organisation."""
-    stranger = make_caller("admin")
+    stranger = make_standing_caller("admin")
     pool = stranger.made("/pools/", POOL)
     return {
         "organisations": stranger.organisation.pk,

@@ -48,7 +48,7 @@ def test_pool_route_and_key_are_in_the_snapshot_as_asked(admin: Caller) -> None:
             organisation_id=home,
             name="chat",
             targets=(TargetRecord(route["targets"][0]["id"], pool["id"], 1),),
-            strategy=Strategy.WEIGHTED,
+            strategy=Strategy.LEAST_WORK,
             accounting=Accounting.LENIENT,
         )
     }

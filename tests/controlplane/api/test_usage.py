@@ -99,6 +99,11 @@ def test_teams_and_keys_are_counted_by_utc_day(used: Caller) -> None:
     ]
 
 
+def test_keys_are_told_by_the_ids_their_rows_have(used: Caller) -> None:
+    document = used.get(f"/usage/?{DAY}&bucket=day&group_by=key").json()
+    assert told(document, "value", "requests") == [("key_01jdkey00000000000000000a", 4)]
+
+
 @pytest.mark.parametrize(
     ("query", "field"),
     [

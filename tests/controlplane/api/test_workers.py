@@ -37,6 +37,7 @@ def test_a_pool_shows_its_workers_and_what_gateways_have_in_flight(
             "base_url": "http://127.0.0.1:9000/v1",
             "changed_at": "2023-11-14T22:13:20Z",
             "inflight": 3,
+            "inflight_at": {"g": 3},
         }
     ]
 

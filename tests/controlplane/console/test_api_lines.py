@@ -86,7 +86,10 @@ def read(client: Client, path: str, home: Organisation) -> str:
     return response.content.decode()
 
 
-@pytest.mark.parametrize("kind", ["one", "two", "platform"])
+@pytest.mark.parametrize(
+    "kind",
+    ["one", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("two", "platform"))],
+)
 def test_the_call_of_a_list_answers_its_rows_in_their_order(
     kind: str, sign_in: Callable[[str], Client], home: Organisation
 ) -> None:

@@ -18,12 +18,22 @@ from tests.controlplane.console.test_request_pages import words_of
 
 __all__ = ["operator"]
 
+FAULTS = {
+    "worker_concurrency": "",
+    "breaker_failure_percent": "50",
+    "breaker_min_requests": "5",
+    "breaker_open_ms": "5000",
+    "panic_percent": "50",
+}
+"""What every pool's form has, as it comes."""
+
 
 @pytest.mark.parametrize(
     ("act", "is_reason_needed", "field", "value"),
     [
         ("restart", True, "restart_generation", 1),
         ("stop", True, "power", "stopped"),
+        ("drain", True, "power", "drained"),
         ("add-replica", False, "replicas", 3),
         ("remove-replica", True, "replicas", 1),
     ],
@@ -96,8 +106,8 @@ def test_an_edit_is_reviewed_argument_by_argument_and_says_that_it_rolls(
     page = operator.page(path)
     assert "--max-model-len, default the model's own; 16 to 10,000,000" in words_of(page)
     fields = {
-        **hidden_in(page), "name": "small", "model": "smollm2", "served_model_name": "smollm2",
-        "replicas": "2", "model_source": "smollm2-135m-instruct",
+        **hidden_in(page), **FAULTS, "name": "small", "model": "smollm2",
+        "served_model_name": "smollm2", "replicas": "2", "model_source": "smollm2-135m-instruct",
         "start_timeout_s": "600", "drain_timeout_s": "30", "arg_max_num_seqs": "16",
         "arg_enforce_eager": "on",
     }  # fmt: skip
@@ -114,7 +124,7 @@ def test_a_problem_of_one_argument_stands_at_its_field(operator: Reader, actor: 
     pool = process_pool(operator, actor)
     path = f"/pools/{pool.pk}/edit/"
     fields = {
-        **hidden_in(operator.page(path)), "name": "small", "model": "smollm2",
+        **hidden_in(operator.page(path)), **FAULTS, "name": "small", "model": "smollm2",
         "served_model_name": "smollm2", "replicas": "2",
         "model_source": "smollm2-135m-instruct", "start_timeout_s": "600", "drain_timeout_s": "30",
         "arg_tool_call_parser": "hermes",
@@ -129,7 +139,7 @@ def test_a_pool_is_made_of_either_kind_and_copied_without_its_credential(
 ) -> None:
     page = operator.page("/pools/new/?provisioner=static")
     fields = {
-        **hidden_in(page), "provisioner": "static", "name": "far", "model": "gpt-x",
+        **hidden_in(page), **FAULTS, "provisioner": "static", "name": "far", "model": "gpt-x",
         "backend": "openai", "addresses": "http://127.0.0.1:9000/v1\nhttp://127.0.0.1:9001/v1",
         "credential": SECRET, "step": "save",
     }  # fmt: skip
@@ -153,7 +163,7 @@ def test_a_credential_is_kept_replaced_or_removed_and_never_shown(
     assert SECRET not in page
     assert f"It is set, ends in {SECRET[-4:]}." in words_of(page)
     fields = {
-        **hidden_in(page), "name": "far", "model": "gpt-x", "served_model_name": "gpt-x",
+        **hidden_in(page), **FAULTS, "name": "far", "model": "gpt-x", "served_model_name": "gpt-x",
         "backend": "openai", "addresses": "http://127.0.0.1:9000/v1",
     }  # fmt: skip
     kept = post(operator, path, {**fields, "step": "review"})

@@ -39,7 +39,7 @@ def test_a_row_tells_route_worker_times_tokens_and_cost(reader: Reader) -> None:
     reader.record(make_end(1))
     (row,) = rows_of(reader.page("/requests/?last=ever"))
     assert row == (
-        "12:00:00.412 24 Nov …00000001 chat-default mdl_1 on pool_1-0 200 251 ms 3,692 ms "
+        "12:00:00.412 24 Nov …00000001 chat-default chat mdl_1 on pool_1-0 200 251 ms 3,692 ms "
         "1,846 / 182 $0.0004872"
     )
 
@@ -103,11 +103,11 @@ def test_the_first_request_is_explained_before_there_is_one(reader: Reader) -> N
 
 def test_filters_stand_in_the_address_and_as_chips(reader: Reader) -> None:
     reader.record(make_end(1))
-    page = reader.page("/requests/?outcome=error&route=batch")
-    assert "No results for 3 filters" in page
-    assert unescape(page).count("Remove the filter") == 3
-    assert 'href="/requests/?route=batch"' in page
-    assert "/api/v1/requests/?outcome=error&route=batch" in unescape(page)
+    page = reader.page("/requests/?outcome=error&route=batch&endpoint=embeddings")
+    assert "No results for 4 filters" in page
+    assert unescape(page).count("Remove the filter") == 4
+    assert 'href="/requests/?route=batch&amp;endpoint=embeddings"' in page
+    assert "/api/v1/requests/?outcome=error&endpoint=embeddings&route=batch" in unescape(page)
 
 
 def test_a_list_is_of_the_last_day_unless_told_otherwise_and_says_so(reader: Reader) -> None:

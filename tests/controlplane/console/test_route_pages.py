@@ -44,7 +44,11 @@ def pools(operator: Reader, actor: Actor) -> list[Pool]:
 def route(operator: Reader, pools: list[Pool], actor: Actor) -> Route:
     targets = [TargetChoice(pools[0], 80), TargetChoice(pools[1], 20)]
     return create_route(
-        actor, organisation=operator.organisation, name="chat-default", targets=targets
+        actor,
+        organisation=operator.organisation,
+        name="chat-default",
+        targets=targets,
+        strategy="weighted",
     )
 
 
@@ -210,3 +214,57 @@ def test_a_role_in_a_project_is_told_no_attempts_for_they_are_everybodys(
     listed = narrow.page("/routes/")
     assert "100.0 / 0.0 %" not in listed
     assert "no requests" not in listed
+
+
+def test_another_strategy_is_reviewed_with_what_it_means_and_needs_a_reason(
+    operator: Reader, route: Route
+) -> None:
+    flow = Flow(operator.client, f"/routes/{route.pk}/edit/")
+    flow.send("review", strategy="least_work")
+    assert "Strategy weighted least work" in flow.words
+    assert "goes to the worker with the shortest wait, whichever target it is of" in flow.words
+    flow.send("save")
+    assert "Give a reason." in flow.words
+    flow.send("save", reason="even load")
+    assert flow.response.status_code == 302
+    assert Route.objects.get().strategy == "least_work"
+    flow = Flow(operator.client, f"/routes/{route.pk}/edit/")
+    flow.send("review", targets__0__weight="60", targets__1__weight="40")
+    assert "~20.0 % of what comes while workers are equally free" in flow.words
+    assert "weights decide among equally free workers" in words_of(
+        operator.page(f"/routes/{route.pk}/")
+    )
+
+
+def test_a_new_route_begins_with_least_work(operator: Reader, pools: list[Pool]) -> None:
+    flow = Flow(operator.client, "/routes/new/")
+    new = {"targets__0__pool": pools[0].pk, "targets__0__weight": "1"}
+    flow.send("save", name="new", **new)
+    assert flow.response.status_code == 302
+    assert Route.objects.get(name="new").strategy == "least_work"
+
+
+def test_a_target_has_time_outs_of_its_own_until_they_are_emptied(
+    operator: Reader, route: Route, pools: list[Pool]
+) -> None:
+    path = f"/routes/{route.pk}/edit/"
+    flow = Flow(operator.client, path)
+    flow.send("review", targets__1__connect_timeout_ms="0")
+    assert "Target 2: connecting takes whole ms from 1 to 86,400,000, or nothing." in flow.words
+    flow.send("review", targets__1__connect_timeout_ms="500")
+    assert "Connecting, qwen the route's 500 ms" in flow.words
+    sent = '{"pool": "llama", "weight": 80}, {"pool": "qwen", "weight": 20, "connect_timeout_ms": 5'
+    assert sent in flow.words
+    flow.send("save", reason="near")
+    assert flow.response.status_code == 302
+    own = route.targets.get(pool=pools[1])
+    assert (own.connect_timeout_ms, own.total_timeout_ms) == (500, None)
+    assert "qwen Connecting 500 ms qwen3-32b" in words_of(operator.page(f"/routes/{route.pk}/"))
+    told = AuditEntry.objects.order_by("-id")[0].after["targets"]
+    assert [one.get("connect_timeout_ms") for one in told] == [None, 500]
+    flow = Flow(operator.client, path)
+    flow.send("review", targets__1__connect_timeout_ms="")
+    assert "Connecting, qwen 500 ms the route's" in flow.words
+    assert '"connect_timeout_ms": null' in flow.words
+    flow.send("save", reason="as before")
+    assert route.targets.get(pool=pools[1]).connect_timeout_ms is None

@@ -1,5 +1,6 @@
 """Versions, who runs them, the way back, and the audit trail of all of it."""
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -88,6 +89,16 @@ def test_the_list_tells_versions_what_they_changed_and_who_runs_what(
     assert f"v{version + 1} applied on 0 of 1 gateways" in words
     assert f"v{version} " in words
     assert "tests models" in words
+
+
+def test_what_the_oldest_kept_version_changed_is_unknown_not_nothing(
+    operator: Reader, history: tuple[CatalogueModel, int]
+) -> None:
+    _, version = history
+    ConfigRevision.objects.filter(version__lt=version).delete()
+    page = operator.page("/snapshots/")
+    changed = re.findall(r'data-l="Changed">\s*([^<]*?)\s*<', page)
+    assert changed == ["models", "\N{EN DASH}"]
 
 
 def test_more_versions_take_no_more_queries(

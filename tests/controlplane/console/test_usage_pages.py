@@ -21,6 +21,7 @@ from controlplane.services.projects import create_project
 from controlplane.services.teams import create_team
 from controlplane.services.users import create_user, grant_role
 from inference.contract.events import Usage
+from inference.contract.kinds import Outcome
 from tests.controlplane.console.conftest import PASSWORD, Reader
 from tests.controlplane.console.test_request_pages import rows_of, words_of
 from tests.controlplane.ledger_events import NOON_MS, make_charge, make_end, make_origin
@@ -97,6 +98,23 @@ def test_what_nobody_knows_is_counted_and_named_and_never_zero(reader: Reader) -
         "Ledger total = sum of rows 1 request without a price 1 attempt with unknown tokens 2 0"
     )
     assert "Not in the sums: 1 request without a price, 1 attempt with unknown tokens." in page
+
+
+def test_a_total_without_any_price_is_no_price_though_refusals_cost_nothing(
+    reader: Reader,
+) -> None:
+    unpriced = make_charge(price=None, cost_nanousd=None, cost_max_nanousd=None)
+    reader.record(
+        of_route("chat", 1, charges=(unpriced,)),
+        of_route("chat", 2, charges=(), outcome=Outcome.REFUSED),
+    )
+    for path in ("/usage/", "/me/usage/"):
+        line, total = lines_of(reader.page(f"{path}?{NOVEMBER}"))
+        assert "1 request without a price 2" in line
+        assert (line.count(" no price "), total.count(" no price ")) == (1, 1)
+        assert "$" not in line + total
+    reader.record(of_route("chat", 3))
+    assert " $0.0004872 " in lines_of(reader.page(f"/usage/?{NOVEMBER}"))[-1]
 
 
 def test_unknown_figures_are_empty_cells_of_the_file_and_never_zero(reader: Reader) -> None:

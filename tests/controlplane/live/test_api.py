@@ -145,5 +145,11 @@ def test_who_runs_what_is_told(admin: Caller, state_store: Redis) -> None:
         "refused_version": 7,
         "refused_at": "pools.pool_of_others.model",
         "refused_why": None,
+        "state": "serving",
+        "is_drained": False,
+        "is_draining": False,
+        "inflight": None,
+        "restart_generation": 0,
+        "restart_generation_reached": 0,
     }
     assert admin.get("/gateways/?page=2").status_code == 400

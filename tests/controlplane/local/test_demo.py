@@ -7,7 +7,14 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from controlplane.local.demo import ENGINE_POOL, UPSTREAM_POOL, DemoProblem, Upstream, seed
+from controlplane.local.demo import (
+    EMBEDDING_POOL,
+    ENGINE_POOL,
+    UPSTREAM_POOL,
+    DemoProblem,
+    Upstream,
+    seed,
+)
 from controlplane.models import ApiToken, ConfigRevision, Key, Pool, Route, RouteTarget, User
 
 pytestmark = pytest.mark.django_db
@@ -43,8 +50,11 @@ def url() -> Iterator[str]:
 def test_an_engine_is_reached_by_two_targets_and_a_second_start_changes_nothing() -> None:
     made = seed(has_engine=True, upstream=None, known=NOTHING)
     assert set(made) == {"ADMIN_USER", "ADMIN_PASSWORD", "API_KEY", "API_TOKEN"}
-    targets = RouteTarget.objects.order_by("pool__name").values_list("pool__name", "weight")
-    assert list(targets) == [("smollm2", 1), ("smollm2-direct", 1)]
+    targets = RouteTarget.objects.filter(route__name="chat").order_by("pool__name")
+    assert list(targets.values_list("pool__name", "weight")) == [
+        ("smollm2", 1),
+        ("smollm2-direct", 1),
+    ]
     engine = Pool.objects.get(name=ENGINE_POOL)
     direct = Pool.objects.get(name="smollm2-direct")
     assert direct.addresses == [f"http://127.0.0.1:{engine.port_base}/v1"]
@@ -73,8 +83,26 @@ def test_without_engine_the_engines_pool_stops_and_the_route_goes_to_the_upstrea
     made = seed(has_engine=True, upstream=None, known=NOTHING)
     seed(has_engine=False, upstream=Upstream(url, None), known=frozenset(made))
     assert Pool.objects.get(name=ENGINE_POOL).power == "stopped"
-    weights = dict(RouteTarget.objects.values_list("pool__name", "weight"))
+    targets = RouteTarget.objects.filter(route__name="chat")
+    weights = dict(targets.values_list("pool__name", "weight"))
     assert weights == {"smollm2": 0, "smollm2-direct": 0, "upstream": 1}
+
+
+def test_an_embedding_pool_waits_to_be_started_and_stops_where_no_engine_can_run() -> None:
+    made = seed(has_engine=True, upstream=None, known=NOTHING)
+    pool = Pool.objects.get(name=EMBEDDING_POOL)
+    assert (pool.power, pool.model.task, pool.model.price.output_nanousd_per_mtok) == (
+        "stopped",
+        "embed",
+        0,
+    )
+    assert pool.port_base != Pool.objects.get(name=ENGINE_POOL).port_base
+    assert [one.route.name for one in pool.targets.all()] == ["embed"]
+    Pool.objects.filter(pk=pool.pk).update(power="running")
+    seed(has_engine=True, upstream=None, known=frozenset(made))
+    assert Pool.objects.get(pk=pool.pk).power == "running"
+    seed(has_engine=False, upstream=None, known=frozenset(made))
+    assert Pool.objects.get(pk=pool.pk).power == "stopped"
 
 
 def test_without_anything_to_serve_there_is_a_key_but_no_route() -> None:

@@ -43,7 +43,8 @@ def taken_port() -> Iterator[int]:
 
 @pytest.fixture
 def free_ports() -> Mapping[str, str]:
-    return {"CONSOLE_PORT": str(free_port()), "GATEWAY_PORT": str(free_port())}
+    names = ("CONSOLE_PORT", "GATEWAY_PORT", "GATEWAY_ADMIN_PORT")
+    return {name: str(free_port()) for name in names}
 
 
 def run_local(command: str, **settings: str) -> subprocess.CompletedProcess[str]:
@@ -65,6 +66,10 @@ def run_local(command: str, **settings: str) -> subprocess.CompletedProcess[str]
     ("settings", "words"),
     [
         ({"CONSOLE_PORT": "eighty"}, "HEADWORKS_CONSOLE_PORT must be a port number, not 'eighty'"),
+        (
+            {"GATEWAY_ADMIN_PORT": "x"},
+            "HEADWORKS_GATEWAY_ADMIN_PORT must be a port number, not 'x'",
+        ),
         ({"GATEWAY_PORT": "70000"}, "HEADWORKS_GATEWAY_PORT must be a port number, not '70000'"),
         ({"OWN_PORTS": "1,b"}, "HEADWORKS_OWN_PORTS must be port numbers separated by commas"),
         ({"DEMO_ENGINE": "ollama"}, "HEADWORKS_DEMO_ENGINE must be one of vllm, none"),
@@ -184,7 +189,7 @@ def test_the_data_plane_is_told_no_secret_it_can_do_without(tmp_path: Path) -> N
 )
 def test_no_address_may_point_at_a_store_outside(name: str, url: str, port: str | None) -> None:
     settings = load_local_settings({f"HEADWORKS_{name}": url})
-    assert settings.own_ports == ",".join(filter(None, (port, "8300,8400")))
+    assert settings.own_ports == ",".join(filter(None, (port, "8300,8400,8401")))
 
 
 def test_a_python_and_a_folder_of_the_users_own_win(tmp_path: Path) -> None:
@@ -220,7 +225,7 @@ def test_stores_that_are_given_are_not_started(tmp_path: Path) -> None:
     assert installation.stores == ()
     data = data_environment(installation)
     assert data["HEADWORKS_STATE_URL"] == "redis://s:6380/0"
-    assert data["HEADWORKS_OWN_PORTS"] == "99,6380,6381,8301,8400"
+    assert data["HEADWORKS_OWN_PORTS"] == "99,6380,6381,8301,8400,8401"
     assert "HEADWORKS_BROKER_URL" not in control_environment(installation, None)
 
 

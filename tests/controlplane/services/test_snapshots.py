@@ -87,15 +87,11 @@ def test_problems_roll_everything_back(actor: Actor, home: Organisation) -> None
 
 
 def test_problems_of_other_records_say_whose_they_are(actor: Actor, home: Organisation) -> None:
-    pool = make_pool(actor, home)
-    targets = [TargetChoice(pool, 1)]
-    route = create_route(actor, organisation=home, name="r", targets=targets)
-    Route.objects.update(max_attempts=11)
+    pool, other = make_pool(actor, home), make_pool(actor, home, "other")
+    Pool.objects.filter(pk=other.pk).update(addresses=["ftp://127.0.0.1/v1"])
     with pytest.raises(ProblemsFound) as caught:
         update_pool(actor, pool_id=pool.pk, changes={"replicas": 2})
-    assert caught.value.fields == {
-        f"routes.{route.pk}.max_attempts": ["It must be between 1 and 10."]
-    }
+    assert list(caught.value.fields) == [f"pools.{other.pk}.addresses.0"]
 
 
 def test_a_strangers_problem_stops_the_edit_and_stays_the_strangers(

@@ -1,0 +1,265 @@
+"""A soak: half an hour of mixed traffic with cancels and a kill a minute; then the books are read.
+
+    make soak    or    .venv/bin/python -m benchmarks.soak [--minutes 30] [--rate 15]
+
+A whole installation without an engine, in a temporary folder: two gateways of two processes each,
+and two scripted upstreams that answer, fail, stall and break off at random and remember every call.
+Afterwards: no counter is above zero, the memory of no process grew by more than 5 %, and the ledger
+agrees with what the upstreams say they served.
+"""
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.soak_books import Books, compare
+from benchmarks.soak_load import Load, script
+from benchmarks.soak_memory import Memory
+from tests.installation import (
+    ROOT,
+    Installation,
+    free_port,
+    processes_of,
+    running_installation,
+    wait_until,
+)
+from tests.upstream.fixtures import Upstream, running_upstream
+
+ROUTE = "soak"
+PRICE = {"input_nanousd_per_mtok": 3_000_000_000, "output_nanousd_per_mtok": 7_000_000_000}
+SECOND_GATEWAY = "gw-second"
+PAUSE_S = 5.0
+SETTLE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Harm:
+    """One thing done to one process: `is_pause` stops it for a while instead of killing it."""
+
+    name: str
+    words: tuple[str, ...]
+    is_pause: bool = False
+
+
+# Of a kind that has several processes the newest is hit, so that the oldest shows its memory.
+HARMS = (
+    Harm("gateway process", ("inference", "gateway-child")),
+    Harm("recorder", ("record_usage",)),
+    Harm("state store, stopped for a while", ("state.sock",), is_pause=True),
+    Harm("gateway process", ("inference", "gateway-child")),
+    Harm("supervisor", ("inference", "pools")),
+    Harm("database, stopped for a while", ("postgres", "-D"), is_pause=True),
+    Harm("gateway process", ("inference", "gateway-child")),
+    Harm("feed", ("run_feed",)),
+    Harm("state store", ("state.sock",)),
+    Harm("jobs", ("celery",)),
+)
+
+
+def environment_of(pid: int) -> dict[str, str]:
+    pairs = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
+    return dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+
+
+@contextmanager
+def second_gateway(installation: Installation) -> Iterator[str]:
+    """Another gateway of two processes on the same stores; yields its URL."""
+    port = free_port()
+    environment = {
+        **environment_of(installation.find("inference", "gateway-child")[0]),
+        "HEADWORKS_GATEWAY_ID": SECOND_GATEWAY,
+        "HEADWORKS_GATEWAY_PORT": str(port),
+        "HEADWORKS_GATEWAY_ADMIN_PORT": str(free_port()),
+        "HEADWORKS_GATEWAY_PROCESSES": "2",
+    }
+    log = installation.var / "logs" / "second-gateway.log"
+    with log.open("ab") as sink:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "inference", "gateway"],
+            cwd=ROOT,
+            env=environment,
+            stdout=sink,
+            stderr=sink,
+            start_new_session=True,
+        )
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(90)
+
+
+def configure(installation: Installation, upstreams: Sequence[Upstream]) -> None:
+    """One route over a pool for each upstream, at a price that shows every token."""
+    for number, upstream in enumerate(upstreams):
+        installation.api(
+            "POST",
+            "/pools/",
+            {
+                "name": f"soak-{number}",
+                "provisioner": "static",
+                "backend": "vllm",
+                "addresses": [upstream.base_url],
+                "model": "soaked",
+            },
+        )
+    models = installation.api("GET", "/models/")["results"]
+    model = next(one for one in models if one["name"] == "soaked")
+    prices = {name: str(value) for name, value in PRICE.items()}
+    installation.api("POST", "/prices/", {"model": model["id"], **prices})
+    installation.api(
+        "POST",
+        "/routes/",
+        {
+            "name": ROUTE,
+            "targets": [{"pool": f"soak-{n}", "weight": 1} for n in range(len(upstreams))],
+            "max_attempts": 3,
+            "first_byte_timeout_ms": 3_000,
+            "idle_timeout_ms": 3_000,
+        },
+    )
+
+
+def start_time(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+
+
+def inflict(harm: Harm, installation: Installation) -> str:
+    """Do one harm and say to whom."""
+    found = sorted(installation.find(*harm.words), key=start_time)
+    if not found:
+        return f"{harm.name}: none runs"
+    pid = found[0] if harm.is_pause else found[-1]
+    if not harm.is_pause:
+        _signal([pid], signal.SIGKILL)
+        return f"killed the {harm.name} ({pid})"
+    family = [pid, *children_of(pid)]
+    _signal(family, signal.SIGSTOP)
+    time.sleep(PAUSE_S)
+    _signal(family, signal.SIGCONT)
+    return f"{harm.name} ({pid})"
+
+
+def children_of(pid: int) -> list[int]:
+    """The processes a process started: a database serves each of its clients by one."""
+    tasks = Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(word) for word in tasks.read_text().split()]
+
+
+def _signal(pids: Sequence[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def soak(
+    installation: Installation,
+    load: Load,
+    upstreams: Sequence[Upstream],
+    *,
+    minutes: float,
+    memory: Memory,
+    rng: random.Random,
+) -> None:
+    """Run traffic, change what the upstreams do every few seconds, and do one harm a minute."""
+    end = time.monotonic() + minutes * 60
+    stopped = threading.Event()
+    runner = threading.Thread(target=load.run, args=(stopped,), daemon=True)
+    runner.start()
+    harms, next_harm = 0, time.monotonic() + 30
+    while time.monotonic() < end:
+        for upstream in upstreams:
+            upstream.play(*script(rng))
+        memory.sample(processes_of(installation.var))
+        if time.monotonic() >= next_harm and end - time.monotonic() > 30:
+            said = inflict(HARMS[harms % len(HARMS)], installation)
+            print(f"{load.sent:>7} sent  {said}", flush=True)
+            harms, next_harm = harms + 1, next_harm + 60
+        time.sleep(5)
+    for upstream in upstreams:
+        upstream.play(script(rng)[-1])
+    stopped.set()
+    runner.join(120)
+
+
+def is_at_rest(installation: Installation, upstreams: Sequence[Upstream]) -> bool:
+    """Whether nothing is under way anywhere and every journal is in the ledger."""
+    if any(upstream.report().open_calls for upstream in upstreams):
+        return False
+    gateways = installation.api("GET", "/gateways/")["gateways"]
+    pools = [
+        installation.api("GET", f"/pools/{one['id']}/")
+        for one in installation.api("GET", "/pools/")["results"]
+    ]
+    inflight = [worker["inflight"] for pool in pools for worker in pool["workers"]]
+    backlog = [gateway["journal_backlog"] for gateway in gateways if "journal_backlog" in gateway]
+    return not any(inflight) and not any(backlog)
+
+
+def report(load: Load, books: Books, memory: Memory) -> bool:
+    """Print what was found; False if anything is wrong."""
+    print(load.summary())
+    print(books.summary())
+    print(memory.summary())
+    faults = [*load.faults(), *books.faults, *memory.faults()]
+    for fault in faults[:50]:
+        print(f"FAULT: {fault}")
+    print("nothing is wrong" if not faults else f"{len(faults)} faults")
+    return not faults
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--rate", type=float, default=15, help="requests a second")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    rng = random.Random(arguments.seed)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headworks-soak-")))
+        upstreams = [stack.enter_context(running_upstream()) for _ in range(2)]
+        installation = stack.enter_context(
+            running_installation(
+                folder / "var",
+                DEMO_ENGINE="none",
+                DEMO_UPSTREAM_URL=upstreams[0].base_url,
+                DEMO_UPSTREAM_KEY="none",
+                GATEWAY_PROCESSES="2",
+            )
+        )
+        second = stack.enter_context(second_gateway(installation))
+        configure(installation, upstreams)
+        urls = (installation.demo["GATEWAY_URL"], second)
+        load = Load(
+            urls, installation.demo["API_KEY"], ROUTE, rate=arguments.rate, seed=arguments.seed
+        )
+        memory = Memory()
+        wait_until(load.is_served, 30, "both gateways to serve the route")
+        soak(installation, load, upstreams, minutes=arguments.minutes, memory=memory, rng=rng)
+        wait_until(
+            lambda: is_at_rest(installation, upstreams), SETTLE_S, "everything to come to rest"
+        )
+        books = compare(database_of(installation), upstreams, load, price=PRICE)
+        is_well = report(load, books, memory)
+    sys.exit(0 if is_well else 1)
+
+
+def database_of(installation: Installation) -> str:
+    recorder = installation.find("record_usage")[0]
+    settings: Mapping[str, Any] = environment_of(recorder)
+    return str(settings["HEADWORKS_DATABASE_URL"])
+
+
+if __name__ == "__main__":
+    main()
