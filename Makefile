@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SHELL := /bin/bash
+NEW_ENOUGH = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Headworks needs Python 3.11 or newer")'
 # compiled once, not by each of the many processes of a test run
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -15,16 +16,19 @@ environment: $(VENV)/.ready
 test-environment: $(VENV)/.test-ready
 
 $(VENV)/.ready: requirements.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Headworks needs Python 3.11 or newer")'
+	@$(NEW_ENOUGH)
 	@echo "console environment: installing into $(VENV)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@touch $@
 
-$(VENV)/.test-ready: $(VENV)/.ready tests/requirements.txt
+# All of the above in one go: a fresh checkout that is tested asks pip once.
+$(VENV)/.test-ready: requirements.txt tests/requirements.txt
+	@$(NEW_ENOUGH)
 	@echo "test environment: installing into $(VENV)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r tests/requirements.txt
-	@touch $@
+	@touch $(VENV)/.ready $@
 
 browser-environment:
 	@tests/browser/install-chromium
@@ -42,11 +46,9 @@ lint: test-environment
 check: lint
 	$(BIN)/pytest -q -n 4 --dist worksteal -m "not engine and not browser and not fault and not slow"
 
-# What kills or looks runs two at a time, what needs an engine alone: it takes both cores.
+# The stages, and why they run as they do, are in tests/stages.py.
 test: lint browser-environment engine-environment
-	$(BIN)/pytest -q -n 4 --dist worksteal -m "not engine and not browser and not fault"
-	$(BIN)/pytest -q -n 2 --dist worksteal -m "(browser or fault) and not engine"
-	$(BIN)/pytest -m engine
+	@$(BIN)/python -m tests.stages
 
 # Half an hour: see docs/faults.md for what it checks and what was seen.
 soak: test-environment

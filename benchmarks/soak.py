@@ -9,6 +9,7 @@ agrees with what the upstreams say they served.
 """
 
 import argparse
+import json
 import os
 import random
 import signal
@@ -26,6 +27,7 @@ from typing import Any
 from benchmarks.soak_books import Books, compare
 from benchmarks.soak_load import Load, script
 from benchmarks.soak_memory import Memory
+from tests.faults.fleet import descendants, environment_of
 from tests.installation import (
     ROOT,
     Installation,
@@ -65,11 +67,6 @@ HARMS = (
     Harm("state store", ("state.sock",)),
     Harm("jobs", ("celery",)),
 )
-
-
-def environment_of(pid: int) -> dict[str, str]:
-    pairs = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
-    return dict(pair.split("=", 1) for pair in pairs if "=" in pair)
 
 
 @contextmanager
@@ -135,26 +132,32 @@ def start_time(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
 
 
+def processes_by_line(installation: Installation) -> dict[int, str]:
+    """Every process and its command line; stores write over their environment, not their record."""
+    found = processes_of(installation.var)
+    for path in (installation.var / "run" / "groups").glob("valkey-*.json"):
+        with suppress(FileNotFoundError, ValueError):
+            pid = int(json.loads(path.read_text())["pid"])
+            found[pid] = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    return found
+
+
 def inflict(harm: Harm, installation: Installation) -> str:
     """Do one harm and say to whom."""
-    found = sorted(installation.find(*harm.words), key=start_time)
+    running = processes_by_line(installation)
+    found = [pid for pid, line in running.items() if all(word in line for word in harm.words)]
+    found.sort(key=start_time)
     if not found:
         return f"{harm.name}: none runs"
     pid = found[0] if harm.is_pause else found[-1]
     if not harm.is_pause:
         _signal([pid], signal.SIGKILL)
         return f"killed the {harm.name} ({pid})"
-    family = [pid, *children_of(pid)]
+    family = descendants(pid)
     _signal(family, signal.SIGSTOP)
     time.sleep(PAUSE_S)
     _signal(family, signal.SIGCONT)
     return f"{harm.name} ({pid})"
-
-
-def children_of(pid: int) -> list[int]:
-    """The processes a process started: a database serves each of its clients by one."""
-    tasks = Path(f"/proc/{pid}/task/{pid}/children")
-    return [int(word) for word in tasks.read_text().split()]
 
 
 def _signal(pids: Sequence[int], number: signal.Signals) -> None:
@@ -181,7 +184,7 @@ def soak(
     while time.monotonic() < end:
         for upstream in upstreams:
             upstream.play(*script(rng))
-        memory.sample(processes_of(installation.var))
+        memory.sample(processes_by_line(installation))
         if time.monotonic() >= next_harm and end - time.monotonic() > 30:
             said = inflict(HARMS[harms % len(HARMS)], installation)
             print(f"{load.sent:>7} sent  {said}", flush=True)

@@ -4,7 +4,9 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from redis.asyncio import Redis
 from inference.contract import wire
 from inference.contract.kinds import Outcome
 from inference.contract.snapshot import KeyDigest
+from inference.store import STORE_TROUBLE
 from tests.inference.gateway.client import chat, opened, request_bytes, streaming
 from tests.inference.gateway.processes import (
     Running,
@@ -33,6 +36,8 @@ from tests.upstream.fixtures import Upstream
 from tests.upstream.script import Behaviour
 
 pytestmark = pytest.mark.fault
+
+PAUSE_MS = 1_500
 
 
 @pytest.fixture
@@ -84,6 +89,25 @@ async def test_every_child_says_what_it_runs_on_and_its_ends_reach_the_stream(
     await until(lambda: is_counted(admin, 20_000_000), "the request in the vitals of one child")
     await publish_route(admin, upstream, version=2)
     await until(lambda: have_applied(admin, 2), "both children to run on version 2")
+
+
+async def test_a_paused_store_holds_nobody_up_and_gets_the_ends_afterwards(
+    gateway: Running, admin: Redis, upstream: Upstream
+) -> None:
+    await publish_route(admin, upstream)
+    await until(lambda: have_applied(admin, 1), "both children to run on version 1")
+    await admin.execute_command("CLIENT", "PAUSE", PAUSE_MS, "ALL")
+    started = time.monotonic()
+    replies = [await chat(gateway.port) for _ in range(5)]
+    assert time.monotonic() - started < PAUSE_MS / 1000
+    assert {reply.status for reply in replies} == {200}
+
+    async def has_ends() -> bool:
+        with suppress(*STORE_TROUBLE):
+            return len(await ends_in(admin)) == len(replies)
+        return False
+
+    await until(has_ends, "all ends in the stream")
 
 
 async def is_counted(admin: Redis, cost_nanousd: int) -> bool:

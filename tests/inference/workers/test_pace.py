@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 import pytest
 
 from inference.errors import UpstreamTimedOut
-from inference.workers.answers import READ_AHEAD_BYTES, Timeouts
+from inference.workers.answers import READ_AHEAD_BYTES, Pulse, Timeouts
 from tests.inference.workers.server import (
     CHUNKED,
     OK,
@@ -155,6 +155,48 @@ async def test_a_wait_for_more_can_be_short() -> None:
         is_over.set()
         assert await answer.read(NEVER_S) == b""
         assert await answer.read(0.0) == b""
+        answer.close()
+
+
+async def test_a_wait_is_as_long_as_it_says_whatever_the_one_before_was(clock: LoopClock) -> None:
+    async with serving(answering(CHUNKED + b"1\r\na\r\n", b"1\r\nb\r\n")) as (_, origin):
+        answer = await origin.post(REQUEST, limits())
+        assert await answer.read(1_000) == b"a"
+        assert await answer.read(1_000) == b"b"
+        for wait_s in (5_000, 2_000, 3_000):
+            waiting = asyncio.ensure_future(answer.read(wait_s))
+            await turns(2)
+            await clock.move(wait_s - 100)
+            assert not waiting.done()
+            await clock.move(200)
+            await until(waiting.done)
+            assert waiting.result() is None
+        answer.close()
+
+
+async def test_a_pulse_beats_until_there_is_a_head(clock: LoopClock) -> None:
+    beats: list[float] = []
+    is_over = asyncio.Event()
+
+    async def beat() -> None:
+        beats.append(asyncio.get_running_loop().time())
+
+    async def serve(peer: Peer) -> None:
+        await peer.next_request()
+        await is_over.wait()
+        await peer.send(CHUNKED + b"1\r\na\r\n")
+        await peer.reader.read()
+
+    async with serving(serve) as (server, origin):
+        asking = asyncio.ensure_future(origin.post(REQUEST, limits(), Pulse(1_000, beat)))
+        await until(lambda: bool(server.peers and server.peers[0].requests))
+        for count in (1, 2, 3):
+            await clock.move(1_100)
+            assert len(beats) == count
+        is_over.set()
+        answer = await asking
+        await clock.move(5_000)
+        assert len(beats) == 3
         answer.close()
 
 
