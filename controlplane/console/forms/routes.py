@@ -83,7 +83,7 @@ class RouteForm(NounForm):
         help_text="Empty: no limit.",
     )
     keep_alive_ms = IntegerField(
-        label="Comment after a silence of, ms",
+        label="Silence before a comment, ms",
         **bounds_of(ROUTE_BOUNDS["keep_alive_ms"]),
         required=False,
         help_text="Keeps what is on the way from cutting a silent stream off. Before the first "

@@ -83,7 +83,7 @@ class RouteDetail(DetailPage):
             Fact("First token", count(row.first_byte_timeout_ms), unit="ms"),
             Fact("Between tokens", count(row.idle_timeout_ms), unit="ms"),
             Fact("Whole request", *(("no limit",) if total is None else (count(total),))),
-            Fact("Comment after a silence of", *_silence(row.keep_alive_ms)),
+            _silence(row.keep_alive_ms),
             Fact("Id", row.pk, is_mono=True),
             Fact("Version", str(row.version)),
         )
@@ -184,8 +184,8 @@ def _choices(targets: Sequence[Mapping[str, Any]]) -> list[TargetChoice]:
     ]
 
 
-def _silence(keep_alive_ms: int | None) -> tuple[str, str]:
-    """A value and its unit."""
+def _silence(keep_alive_ms: int | None) -> Fact:
+    label = "Silence before a comment"
     if keep_alive_ms is None:
-        return "15", "s, once the answer has begun"
-    return count(keep_alive_ms), "ms"
+        return Fact(label, "15", unit="s, once the answer has begun")
+    return Fact(label, count(keep_alive_ms), unit="ms")

@@ -93,6 +93,17 @@ def test_a_new_route_balances_by_work_and_one_that_says_weighted_stays_so(
     ]
 
 
+def test_comments_in_silent_streams_reach_the_gateways_and_null_takes_them_back(
+    admin: Caller, route: Any
+) -> None:
+    path = f"/routes/{route['id']}/"
+    assert route["keep_alive_ms"] is None
+    for value in (20_000, None):
+        assert admin.patch(path, {"keep_alive_ms": value}).json()["keep_alive_ms"] == value
+        (record,) = staged_snapshot().routes.values()
+        assert record.keep_alive_ms == value
+
+
 def test_a_target_keeps_the_time_outs_that_are_not_named_and_null_is_the_route_s(
     admin: Caller, route: Any
 ) -> None:

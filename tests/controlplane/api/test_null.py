@@ -34,7 +34,7 @@ def paths(admin: Caller, route: Any, pool: Any) -> dict[str, str]:
     path = f"/pools/{pool['id']}/"
     filled = {"port_base": 9000, "model_source": "x", "worker_concurrency": 4}
     admin.patch(path, {"credential": CREDENTIAL, **filled})
-    admin.patch(f"/routes/{route['id']}/", {"total_timeout_ms": 1_000})
+    admin.patch(f"/routes/{route['id']}/", {"total_timeout_ms": 1_000, "keep_alive_ms": 1_000})
     admin.patch(f"/models/{pool['model_id']}/", {"max_context_tokens": 1_000})
     price = admin.made("/prices/", {**PRICE, "cached_input_nanousd_per_mtok": "1"})
     expiry = {"expires_at": "2100-01-01T00:00:00Z", "routes": ["chat"]}
@@ -72,7 +72,7 @@ def test_null_is_honoured_or_refused_in_every_field(admin: Caller, paths: dict[s
         "models": {"max_context_tokens"},
         "prices": {"cached_input_nanousd_per_mtok"},
         "pools": {"model_source", "port_base", "credential", "worker_concurrency", *NOW},
-        "routes": {"total_timeout_ms"},
+        "routes": {"total_timeout_ms", "keep_alive_ms"},
         "keys": {"routes", "expires_at", "revoked_at", *USE},
     }
 

@@ -268,3 +268,25 @@ def test_a_target_has_time_outs_of_its_own_until_they_are_emptied(
     assert '"connect_timeout_ms": null' in flow.words
     flow.send("save", reason="as before")
     assert route.targets.get(pool=pools[1]).connect_timeout_ms is None
+
+
+def test_comments_in_silent_streams_are_reviewed_with_what_they_cost(
+    operator: Reader, route: Route
+) -> None:
+    path = f"/routes/{route.pk}/edit/"
+    page = words_of(operator.page(f"/routes/{route.pk}/"))
+    assert "Silence before a comment 15 s, once the answer has begun" in page
+    flow = Flow(operator.client, path)
+    flow.send("review", keep_alive_ms="999")
+    assert "greater than or equal to 1000" in flow.words
+    flow.send("review", keep_alive_ms="20000")
+    assert "Silence before a comment not set 20,000 ms" in flow.words
+    assert "After 20,000 ms without a word from the worker the answer begins" in flow.words
+    flow.send("save")
+    assert Route.objects.get().keep_alive_ms == 20_000
+    assert "Silence before a comment 20,000 ms" in words_of(operator.page(f"/routes/{route.pk}/"))
+    flow = Flow(operator.client, path)
+    flow.send("review", keep_alive_ms="")
+    assert "nothing is sent, so that another target can be tried" in flow.words
+    flow.send("save")
+    assert Route.objects.get().keep_alive_ms is None
