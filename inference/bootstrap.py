@@ -113,6 +113,7 @@ def build_gateway_child(
         vitals=vitals,
         connections=connections,
         link=link,
+        orphan=f"{process}-{os.getpid()}",
         background=(
             _follow_snapshots(settings, holder, store, health),
             directory.follow,
@@ -139,7 +140,7 @@ def build_supervisor(settings: Settings) -> PoolsService:
             store, data_key=settings.data_key, path=directory_path(settings.var)
         ),
         provisioners=build_provisioners(Host(settings, os.environ, clock, probes)),
-        hear=partial(hear, store, clock=time.time),
+        hear=partial(hear, store),
         clock=clock,
     )
     gauges = Gauges(
@@ -181,6 +182,7 @@ def _pools_vitals_of(
             written_at=time.time(),
             applied=holder.applied,
             directory_generation=supervisor.directory_generation,
+            directory_token=supervisor.directory_token,
             is_leader=supervisor.is_leader,
             workers=gauges.current(),
         )
@@ -255,6 +257,7 @@ def _vitals_of(
             written_at=time.time(),
             applied=holder.applied,
             directory_generation=services.fleet.directory_generation,
+            directory_token=services.fleet.directory_token,
             inflight=services.fleet.inflight(),
             arrivals_total=services.metrics.arrivals_total,
             events_lost_total=journal.events_lost_total,
@@ -264,6 +267,7 @@ def _vitals_of(
             breakers=services.fleet.breakers(services.stopwatch()),
             restart_generation=wishes.restart_generation,
             is_draining=services.is_draining,
+            requests=services.metrics.requests,
         )
 
     return record

@@ -187,6 +187,10 @@ class UpstreamTimedOut(UpstreamError):
     message = "The model's worker did not answer in time."
 
 
+class AttemptOverdue(UpstreamTimedOut):
+    """Its target's time limit for a whole attempt has passed, whoever took the time."""
+
+
 class UpstreamClosed(UpstreamError):
     """The connection ended before the answer was whole."""
 

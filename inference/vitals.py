@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 from redis.asyncio import Redis
 
@@ -14,11 +15,22 @@ from inference.store import STORE_TROUBLE, StoreHealth
 SEEN_S = 3600.0
 """Whoever has written nothing for so long is forgotten; nobody misses it for longer."""
 
+# By the store's clock, so that a writer whose own is wrong makes nobody else be forgotten.
+# KEYS: the record, who was seen. ARGV: record, its life in ms, process, SEEN_S.
+_WRITE = """
+local time = redis.call('TIME')
+local now = time[1] + time[2] / 1000000
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+redis.call('ZADD', KEYS[2], now, ARGV[3])
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - ARGV[4])
+return 1
+"""
+
 
 class VitalsWriter:
     """Writes what `record` returns to the store, with a life of a few seconds, and that it did.
 
-    `record` is called on the loop, may not fail, and names `process` in every record.
+    `record` is called on the loop and may not fail. Whatever it says, `process` is who wrote it.
     """
 
     def __init__(
@@ -31,11 +43,17 @@ class VitalsWriter:
     ) -> None:
         self._client = client
         self._process = process
-        self._key = vitals_key(process)
+        self._script = client.register_script(_WRITE)
         self._record = record
         self._period_s = period_s
         self._is_due = asyncio.Event()
         self._health = StoreHealth("vitals")
+
+    def rename(self, process: str) -> None:
+        """Write as another process from now on. The name that was in use is left to whoever
+        follows; if nobody does, it is missed."""
+        self._process = process
+        self.write_soon()
 
     def write_soon(self) -> None:
         """Have a record written at once instead of at the next full period."""
@@ -52,13 +70,12 @@ class VitalsWriter:
 
     async def write(self) -> None:
         """Write one record; a store that would not have it is logged once."""
-        record = self._record()
+        record = replace(self._record(), process=self._process)
         try:
-            async with self._client.pipeline(transaction=False) as pipe:
-                pipe.set(self._key, encode_vitals(record), px=int(VITALS_LIFE_S * 1000))
-                pipe.zadd(SEEN, {self._process: record.written_at})
-                pipe.zremrangebyscore(SEEN, "-inf", record.written_at - SEEN_S)
-                await pipe.execute()
+            await self._script(
+                keys=[vitals_key(self._process), SEEN],
+                args=[encode_vitals(record), int(VITALS_LIFE_S * 1000), self._process, SEEN_S],
+            )
         except STORE_TROUBLE as error:
             self._health.failed(error)
         else:
@@ -68,6 +85,6 @@ class VitalsWriter:
         """Delete the record at a clean stop, so that nobody waits for it to expire or misses us."""
         with suppress(*STORE_TROUBLE):
             async with self._client.pipeline(transaction=False) as pipe:
-                pipe.delete(self._key)
+                pipe.delete(vitals_key(self._process))
                 pipe.zrem(SEEN, self._process)
                 await pipe.execute()

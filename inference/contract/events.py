@@ -95,6 +95,7 @@ class Opening:
     price: PriceUsed | None = None
     cost_max_nanousd: int | None = None
     attempt: int = 1
+    client_request_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+GATEWAY_DRAIN_S = 60
+"""What requests under way get when a gateway's process is replaced or stopped."""
+
 ArgumentValue = str | int | float | bool
 
 

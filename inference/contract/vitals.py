@@ -81,7 +81,10 @@ class Vitals:
     `traffic` is a gateway's, `workers` the leading supervisor's. A gateway process also tells, by
     worker id, the prompt tokens it has sent that are not prefilled yet and not cached there, and
     the breakers that are not closed; which restart generation it was started for; and whether it
-    says on `/ready` that it wants no more.
+    says on `/ready` that it wants no more; and how many requests it has under way, those too that
+    are at no worker yet or no more.
+
+    A directory is named by its generation together with the fencing token it was written with.
     """
 
     role: ProcessRole
@@ -103,3 +106,5 @@ class Vitals:
     breakers: Mapping[str, BreakerState] = field(default_factory=dict)
     restart_generation: int = 0
     is_draining: bool = False
+    directory_token: int | None = None
+    requests: int = 0

@@ -1,5 +1,6 @@
 """What a new leader makes of workers it finds running, and how the directory shows them."""
 
+import math
 from dataclasses import replace
 
 from inference.contract.fleet import WorkerEntry
@@ -11,8 +12,9 @@ def adopt(found: Worker, prior: WorkerEntry | None, now: float) -> Worker:
     """A worker that outlived its supervisor. One that served goes on serving, the rest must prove.
 
     One that drained goes on draining, with all its time: whether it was told to end nobody knows,
-    so it serves again only once it has proved itself. Its time to start begins anew as well: how
-    long it has been running says nothing about its health.
+    so it serves again only once it has proved itself. One that is drained was drained to be kept.
+    Its time to start begins anew as well: how long it has been running says nothing about its
+    health.
     """
     known = prior if prior is not None and prior.base_url == found.base_url else None
     adopted = replace(
@@ -27,7 +29,14 @@ def adopt(found: Worker, prior: WorkerEntry | None, now: float) -> Worker:
     if known.state is WorkerState.DRAINING:
         patience_s = found.drain_timeout_s
         return replace(adopted, state=known.state, ready_at=now, patience_s=patience_s)
-    return replace(adopted, state=known.state, ready_at=now, changed_at=known.changed_at)
+    patience_s = math.inf if known.state is WorkerState.DRAINED else 0.0
+    return replace(
+        adopted,
+        state=known.state,
+        ready_at=now,
+        changed_at=known.changed_at,
+        patience_s=patience_s,
+    )
 
 
 _SERVED = (WorkerState.READY, WorkerState.DRAINING, WorkerState.DRAINED)

@@ -6,7 +6,7 @@ a row. When its time is over it lets one attempt through as a trial, and whateve
 one decides: closed, or open for longer. All times are seconds of one clock.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Generic, TypeVar
@@ -27,11 +27,22 @@ MAX_DOUBLINGS_FACTOR = 12
 JITTER = 0.1
 """Gateways that opened together don't all try again in the same moment."""
 
+ASIDE_S = 1.0
+"""A worker that says "not now" and not for how long is asked again as soon as this."""
+
+MAX_ASIDE_S = 30.0
+"""A worker may ask for more; one odd header takes nobody out for an hour."""
+
 
 class Verdict(StrEnum):
-    """What an attempt says of its worker; `unknown` is one that ended before it could tell."""
+    """What an attempt says of its worker; `unknown` is one that ended before it could tell.
+
+    A worker that refused is `working`: well enough to end a trial, but no answer to weigh failures
+    against.
+    """
 
     GOOD = "good"
+    WORKING = "working"
     BAD = "bad"
     UNREACHABLE = "unreachable"
     UNKNOWN = "unknown"
@@ -77,11 +88,13 @@ class Capacity(Generic[W]):
     """The workers of one pool that may be sent to now.
 
     `is_panic` says that breakers were ignored, `is_last_resort` that every one of them is open.
+    Those `aside` said "not now" of late: they are for when there is nobody else.
     """
 
     workers: Sequence[W]
     is_panic: bool = False
     is_last_resort: bool = False
+    aside: Sequence[W] = ()
 
 
 def policy_of(pool: PoolRecord) -> BreakerPolicy:
@@ -122,7 +135,7 @@ def after_trial(
 ) -> Breaker:
     """What the trial makes of it. One that could not tell leaves the next attempt to be one."""
     match verdict:
-        case Verdict.GOOD:
+        case Verdict.GOOD | Verdict.WORKING:
             return CLOSED
         case Verdict.UNKNOWN:
             return replace(breaker, state=BreakerState.OPEN)
@@ -145,6 +158,25 @@ def capacity_of(ready: Sequence[W], admitted: Sequence[W], *, panic_percent: int
     if len(admitted) * 100 >= panic_percent * len(ready):
         return Capacity(admitted)
     return Capacity(ready, is_panic=True, is_last_resort=not admitted)
+
+
+def aside_s(retry_after_s: int | None) -> float:
+    """How long a worker that said "not now" is left alone while there are others."""
+    return ASIDE_S if retry_after_s is None else min(float(retry_after_s), MAX_ASIDE_S)
+
+
+def set_aside(capacity: Capacity[W], aside: Collection[W]) -> Capacity[W]:
+    """The same capacity without those that are to be asked only if there is nobody else.
+
+    Where every breaker is open nobody is left to be preferred.
+    """
+    if capacity.is_last_resort or not any(one in aside for one in capacity.workers):
+        return capacity
+    return replace(
+        capacity,
+        workers=tuple(one for one in capacity.workers if one not in aside),
+        aside=tuple(one for one in capacity.workers if one in aside),
+    )
 
 
 def _is_too_bad(counts: Counts, policy: BreakerPolicy) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import TypeVar
 
 from inference.decisions.breaker import Capacity
@@ -10,6 +11,17 @@ from inference.decisions.routing.base import Candidate, Choice, Room, Wish
 from inference.decisions.routing.registry import REGISTRY as STRATEGIES
 
 C = TypeVar("C", bound=Candidate)
+
+
+class _Turn(Enum):
+    """When it is a worker's turn: next if nobody of the turn before is left."""
+
+    FIRST = 1
+    ASIDE = 2
+    LAST = 3
+
+
+_FIRST, _ASIDE, _LAST = _Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,29 +43,38 @@ def rooms_for(
     """The targets and workers among which the next attempt is placed; none if it is time to end.
 
     `capacities` are of the plan's targets, in its order. Each worker is tried once: those of
-    targets not tried yet come first, and pools whose every breaker is open come last. The only
-    target's worker is tried once more if that may help and there is no other. A request that was
-    too long for a model goes only to models that take longer ones.
+    targets not tried yet come first, then those that were set aside, and pools whose every breaker
+    is open come last. The only target's worker is tried once more if that may help and there is no
+    other. A request that was too long for a model goes only to models that take longer ones.
     """
     if len(tried) >= plan.route.max_attempts:
         return []
     if not tried:
-        return _rooms(plan, capacities, is_last_resort=False) or _rooms(
-            plan, capacities, is_last_resort=True
+        return (
+            _rooms(plan, capacities, _FIRST)
+            or _rooms(plan, capacities, _ASIDE)
+            or _rooms(plan, capacities, _LAST)
         )
     seen_workers = {one.worker_id for one in tried}
     seen_targets = {one.target_id for one in tried}
     too_short = {one.target_id for one in tried if one.was_too_long}
     if too_short:
         capacities = _with_more_context(plan, capacities, too_short)
-    for is_last_resort in (False, True):
-        rooms = _rooms(plan, capacities, is_last_resort=is_last_resort, without=seen_workers)
+    for turn in _Turn:
+        rooms = _rooms(plan, capacities, turn, without=seen_workers)
         fresh = [room for room in rooms if room.target.id not in seen_targets]
         if rooms:
             return fresh or rooms
     if len(plan.targets) == len(tried) == 1 and tried[0].may_repeat:
-        return _rooms(plan, capacities, is_last_resort=False)
+        return _rooms(plan, capacities, _FIRST)
     return []
+
+
+def is_repeat(rooms: Sequence[Room[C]], tried: Sequence[Tried]) -> bool:
+    """Whether the next attempt goes to a worker that has failed this very request."""
+    if not tried or not rooms:
+        return False
+    return rooms[0].workers[0].id in {one.worker_id for one in tried}
 
 
 def pick_worker(plan: Plan, rooms: Sequence[Room[C]], *, wish: Wish, u: float) -> Choice[C] | None:
@@ -61,10 +82,15 @@ def pick_worker(plan: Plan, rooms: Sequence[Room[C]], *, wish: Wish, u: float) -
     return STRATEGIES[plan.route.strategy].pick(rooms, wish=wish, u=u)
 
 
-def reads_prefixes(plan: Plan, rooms: Sequence[Room[C]]) -> bool:
-    """Whether it makes a difference to the choice who has what of the prompt cached."""
+def reads_prefixes(plan: Plan, rooms: Sequence[Room[C]], *, has_others: bool = False) -> bool:
+    """Whether it makes a difference to the choice who has what of the prompt cached.
+
+    With others that are passed over only for now, it does to the next choice.
+    """
     if not STRATEGIES[plan.route.strategy].reads_prefixes:
         return False
+    if has_others:
+        return True
     return len(rooms) > 1 or (len(rooms) == 1 and len(rooms[0].workers) > 1)
 
 
@@ -91,15 +117,15 @@ def _takes_more(planned: PlannedTarget, other: PlannedTarget) -> bool:
 def _rooms(
     plan: Plan,
     capacities: Sequence[Capacity[C]],
+    turn: _Turn,
     *,
-    is_last_resort: bool,
     without: Collection[str] = (),
 ) -> list[Room[C]]:
     rooms: list[Room[C]] = []
     for position, (planned, capacity) in enumerate(zip(plan.targets, capacities, strict=True)):
-        if capacity.is_last_resort is not is_last_resort:
+        if capacity.is_last_resort is not (turn is _LAST):
             continue
-        workers = capacity.workers
+        workers = capacity.aside if turn is _ASIDE else capacity.workers
         if without:
             workers = [worker for worker in workers if worker.id not in without]
         if workers:

@@ -41,7 +41,11 @@ class Presence(StrEnum):
 
 
 class Authority(StrEnum):
-    """What a supervisor may do. A caretaker led until the store fell silent: it keeps what runs."""
+    """What a supervisor may do. A caretaker led until the store fell silent: it keeps what runs.
+
+    What it had begun to end waits until somebody leads: it can't hear who still uses a worker, nor
+    tell anybody about a new one.
+    """
 
     LEADER = "leader"
     CARETAKER = "caretaker"
@@ -88,9 +92,9 @@ class Worker:
     """A worker as the supervisor knows it. Times are seconds of the supervisor's one clock.
 
     `failures` are deaths and refused starts in a row. `retry_at` is set while nothing runs.
-    `drain_generation` is the directory's generation that first showed it draining, `told_at` the
-    time of its SIGTERM, `patience_s` what its requests get from `changed_at` on: for ever if it is
-    drained to be kept.
+    `drain_generation` is the generation of the directory that first showed it draining,
+    `drain_token` that directory's fencing token. `told_at` is the time of its SIGTERM, `patience_s`
+    what its requests get from `changed_at` on: for ever if it is drained to be kept.
     """
 
     id: str
@@ -106,6 +110,7 @@ class Worker:
     failures: int = 0
     retry_at: float | None = None
     drain_generation: int | None = None
+    drain_token: int = 0
     told_at: float | None = None
     patience_s: float = 0.0
     detail: str | None = None
@@ -340,6 +345,8 @@ def _drain(
     spec: WorkerSpec | None, worker: Worker, seen: Sighting, situation: Situation
 ) -> Step | None:
     now = situation.now
+    if situation.authority is Authority.CARETAKER:
+        return None
     if seen.presence is Presence.GONE:
         return Step(worker, Act.FORGET) if spec is None else _begin(spec, worker, situation)
     deadline = worker.changed_at + worker.patience_s
@@ -347,8 +354,11 @@ def _drain(
         return Step(worker, Act.KILL)
     if worker.told_at is not None:
         return None
-    if spec is not None and spec.digest == worker.digest and _is_well(seen):
-        return Step(replace(worker, patience_s=math.inf) if spec.is_idle else _ready(worker, now))
+    if spec is not None and spec.digest == worker.digest:
+        if spec.is_idle:
+            return Step(replace(worker, patience_s=math.inf))
+        if _is_well(seen):
+            return Step(_ready(worker, now))
     if worker.id in situation.released or now >= deadline:
         return Step(replace(worker, told_at=now), Act.TERMINATE)
     return None

@@ -44,6 +44,7 @@ def lost_end(openings: Sequence[Opening]) -> End:
         charges=tuple(_lost_charge(opening) for opening in openings),
         total_ms=0.0,
         output_tokens_max=first.output_tokens_max,
+        client_request_id=first.client_request_id,
     )
 
 

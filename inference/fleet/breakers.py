@@ -20,21 +20,32 @@ from inference.fleet.sliding import SlidingCounts
 
 
 class WorkerBreaker:
-    """Keeps count and asks `decisions.breaker`. `changed` is told each change: before and after.
+    """Keeps count and asks `decisions.breaker`; until `aside_until` the worker said "not now".
 
-    Times are seconds of one clock that doesn't go back; `chance` gives numbers in [0, 1).
+    `changed` is told each change: of whom, before and after, which are the same if only
+    `aside_until` changed. Times are seconds of one clock that doesn't go back; `chance` gives
+    numbers in [0, 1).
     """
 
-    __slots__ = ("_chance", "_changed", "_counts", "_unreachable_in_a_row", "_value", "policy")
+    __slots__ = (
+        "_chance",
+        "_changed",
+        "_counts",
+        "_unreachable_in_a_row",
+        "_value",
+        "aside_until",
+        "policy",
+    )
 
     def __init__(
         self,
         policy: BreakerPolicy,
         *,
         chance: Callable[[], float],
-        changed: Callable[[Breaker, Breaker], None],
+        changed: Callable[["WorkerBreaker", Breaker, Breaker], None],
     ) -> None:
         self.policy = policy
+        self.aside_until = 0.0
         self._chance = chance
         self._changed = changed
         self._value = CLOSED
@@ -69,7 +80,7 @@ class WorkerBreaker:
         if is_trial and self._value.state is BreakerState.HALF_OPEN:
             self._end_trial(verdict, now_s)
             return
-        if verdict is Verdict.UNKNOWN:
+        if verdict in (Verdict.UNKNOWN, Verdict.WORKING):
             return
         is_unreachable = verdict is Verdict.UNREACHABLE
         self._unreachable_in_a_row = self._unreachable_in_a_row + 1 if is_unreachable else 0
@@ -81,6 +92,18 @@ class WorkerBreaker:
         if after is not self._value:
             self._become(after)
 
+    def set_aside(self, until_s: float) -> None:
+        """Leave the worker to itself until then, if there are others; the longest wish counts."""
+        if until_s > self.aside_until:
+            self.aside_until = until_s
+            self._changed(self, self._value, self._value)
+
+    def take_back(self) -> None:
+        """Send to it again: it was asked all the same, and has answered."""
+        if self.aside_until:
+            self.aside_until = 0.0
+            self._changed(self, self._value, self._value)
+
     def _end_trial(self, verdict: Verdict, now_s: float) -> None:
         self._become(
             after_trial(self._value, verdict, policy=self.policy, now=now_s, u=self._chance())
@@ -91,4 +114,4 @@ class WorkerBreaker:
 
     def _become(self, value: Breaker) -> None:
         before, self._value = self._value, value
-        self._changed(before, value)
+        self._changed(self, before, value)

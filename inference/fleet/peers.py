@@ -1,8 +1,9 @@
 """What the other gateway processes have under way, and how full caches are: read each second."""
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import structlog
@@ -52,8 +53,9 @@ def loads_of(records: Iterable[Vitals], *, process: str, now: float) -> dict[str
 class Peers:
     """Reads the vitals of all processes while it runs and gives their load to `apply`.
 
-    `clock` gives seconds since the epoch. While the store is away the last load stands for as long
-    as a vitals record lives; then there is none.
+    `clock` gives seconds since the epoch, `stopwatch` those that pass. While the store is away the
+    last load stands for as long as a vitals record lives, and a cache's figure as long as it is
+    fresh; then there is none.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Peers:
         *,
         apply: Callable[[Mapping[str, PeerLoad]], None],
         clock: Callable[[], float],
+        stopwatch: Callable[[], float] = time.monotonic,
         period_s: float = VITALS_PERIOD_S,
     ) -> None:
         self._client = client
@@ -71,7 +74,9 @@ class Peers:
         self._clock = clock
         self._period_s = period_s
         self._health = StoreHealth("peers")
-        self._missed_s = 0.0
+        self._stopwatch = stopwatch
+        self._loads: Mapping[str, PeerLoad] = {}
+        self._read_at_s = stopwatch()
 
     async def run(self) -> None:
         """Read now and every period until cancelled, through outages of the store."""
@@ -85,13 +90,21 @@ class Peers:
             records = await self._records()
         except STORE_TROUBLE as error:
             self._health.failed(error)
-            self._missed_s += self._period_s
-            if self._missed_s >= VITALS_LIFE_S:
-                self._apply({})
+            self._age()
             return
         self._health.succeeded()
-        self._missed_s = 0.0
-        self._apply(loads_of(records, process=self._process, now=self._clock()))
+        self._read_at_s = self._stopwatch()
+        self._loads = loads_of(records, process=self._process, now=self._clock())
+        self._apply(self._loads)
+
+    def _age(self) -> None:
+        """Give up what is too old by now, however long each call to the store took."""
+        missed_s = self._stopwatch() - self._read_at_s
+        if missed_s >= VITALS_LIFE_S:
+            self._apply({})
+        elif missed_s >= KV_FRESH_S:
+            stale = {name: replace(load, kv_used=None) for name, load in self._loads.items()}
+            self._apply(stale)
 
     async def _records(self) -> list[Vitals]:
         seen = cast("list[bytes]", await self._client.zrevrange(SEEN, 0, _MOST_PROCESSES - 1))

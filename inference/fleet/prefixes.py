@@ -1,4 +1,4 @@
-"""Which worker was lately sent which beginnings of prompts, so probably has them cached.
+"""Which worker has lately read which beginnings of prompts, so probably has them cached.
 
 A prompt is cut in steps; a block's digest covers everything up to its end, so equal digests are
 equal beginnings. Only digests are kept, never text.
@@ -82,7 +82,7 @@ class PrefixIndex:
         return found
 
     def remember(self, salt: int, blocks: tuple[int, ...], *, now_s: float) -> None:
-        """Note that this worker is sent a prompt with these blocks."""
+        """Note that this worker has read a prompt with these blocks."""
         seen = self._seen
         for block in blocks:
             seen[block ^ salt] = now_s

@@ -6,7 +6,7 @@ the requests that are still under way when it has left both.
 """
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 
 import structlog
@@ -21,7 +21,14 @@ from inference.contract.kinds import (
 )
 from inference.contract.sealing import SealError, decrypt, worker_key
 from inference.contract.snapshot import ConfigSnapshot, PoolRecord
-from inference.decisions.breaker import CLOSED, Breaker, Capacity, capacity_of, policy_of
+from inference.decisions.breaker import (
+    CLOSED,
+    Breaker,
+    Capacity,
+    capacity_of,
+    policy_of,
+    set_aside,
+)
 from inference.fleet.breakers import WorkerBreaker
 from inference.fleet.peers import PeerLoad
 from inference.fleet.prefixes import salt_of
@@ -67,6 +74,7 @@ class FleetRegistry:
         self._chance = chance
         self._opened_breaker = opened
         self._suspects: set[str] = set()
+        self._aside: set[str] = set()
         self._snapshot: ConfigSnapshot | None = None
         self._directory: Directory | None = None
         self._workers: dict[str, Worker] = {}
@@ -90,20 +98,35 @@ class FleetRegistry:
         """The generation this view follows, None before the first."""
         return None if self._directory is None else self._directory.generation
 
+    @property
+    def directory_token(self) -> int | None:
+        """The fencing token that this directory was written with, None before the first."""
+        return None if self._directory is None else self._directory.fencing_token
+
     def ready(self, pool_id: str) -> tuple[Worker, ...]:
         """The workers of a pool that are ready, whatever their breakers say."""
         return tuple(self._ready.get(pool_id, _NOBODY).workers)
 
     def capacity(self, pool_id: str, now_s: float) -> Capacity[Worker]:
         """The workers of a pool that may be sent to now; the time is the breakers' clock's."""
-        ready = self._ready.get(pool_id, _NOBODY)
-        if not self._suspects:
-            return ready
-        admitted = tuple(one for one in ready.workers if one.breaker.lets_through(now_s))
-        if self._snapshot is None or len(admitted) == len(ready.workers):
-            return ready
-        pool = self._snapshot.pools[pool_id]
-        return capacity_of(ready.workers, admitted, panic_percent=pool.panic_percent)
+        capacity = self._ready.get(pool_id, _NOBODY)
+        if self._suspects:
+            capacity = self._admitted(pool_id, capacity, now_s)
+        if self._aside and (aside := self._aside_now(now_s)):
+            return set_aside(capacity, [one for one in capacity.workers if one.id in aside])
+        return capacity
+
+    @property
+    def has_set_aside(self) -> bool:
+        """Whether anybody may be set aside: False is sure."""
+        return bool(self._aside)
+
+    def set_aside(self, pool_ids: Iterable[str], now_s: float) -> tuple[str, ...]:
+        """Which workers of these pools said "not now" of late and are passed over for others."""
+        aside = self._aside_now(now_s)
+        return tuple(
+            one.id for pool_id in pool_ids for one in self.ready(pool_id) if one.id in aside
+        )
 
     def breakers(self, now_s: float) -> dict[str, BreakerState]:
         """The breakers that are not closed, by worker id."""
@@ -126,7 +149,11 @@ class FleetRegistry:
     def prefill_tokens(self) -> dict[str, int]:
         """Prompt tokens that were sent, are not cached there and not answered, by worker id."""
         everybody = (*self._workers.values(), *self._leaving)
-        return {one.id: one.prefill_tokens for one in everybody if one.prefill_tokens}
+        counts: dict[str, int] = {}
+        for one in everybody:
+            if one.prefill_tokens:
+                counts[one.id] = counts.get(one.id, 0) + one.prefill_tokens
+        return counts
 
     def inflight(self) -> dict[str, int]:
         """Requests under way by worker id, zeros included for workers that are there."""
@@ -152,9 +179,23 @@ class FleetRegistry:
                 self._workers[entry.id] = worker
         self._leaving.extend(worker for worker in before.values() if worker.inflight)
         self._ready = _by_pool(self._workers.values())
-        self._suspects = {
-            one.id for one in self._workers.values() if one.breaker.value is not CLOSED
-        }
+        everybody = self._workers.values()
+        self._suspects = {one.id for one in everybody if one.breaker.value is not CLOSED}
+        self._aside = {one.id for one in everybody if one.breaker.aside_until}
+
+    def _admitted(self, pool_id: str, ready: Capacity[Worker], now_s: float) -> Capacity[Worker]:
+        """Those of a pool's ready workers whose breakers let an attempt through."""
+        admitted = tuple(one for one in ready.workers if one.breaker.lets_through(now_s))
+        if self._snapshot is None or len(admitted) == len(ready.workers):
+            return ready
+        pool = self._snapshot.pools[pool_id]
+        return capacity_of(ready.workers, admitted, panic_percent=pool.panic_percent)
+
+    def _aside_now(self, now_s: float) -> Collection[str]:
+        """Who is set aside, without those whose time is over."""
+        over = [one for one in self._aside if self._workers[one].breaker.aside_until <= now_s]
+        self._aside.difference_update(over)
+        return self._aside
 
     def _updated(self, worker: Worker | None, entry: WorkerEntry, address: Address) -> Worker:
         life = f"{entry.id} {entry.restarts} {entry.base_url}"
@@ -185,12 +226,21 @@ class FleetRegistry:
             changed=partial(self._note_breaker, entry.id, entry.pool_id),
         )
 
-    def _note_breaker(self, worker_id: str, pool_id: str, before: Breaker, after: Breaker) -> None:
+    def _note_breaker(
+        self,
+        worker_id: str,
+        pool_id: str,
+        breaker: WorkerBreaker,
+        before: Breaker,
+        after: Breaker,
+    ) -> None:
         worker = self._workers.get(worker_id)
-        if worker is not None and worker.breaker.value is not CLOSED:
-            self._suspects.add(worker_id)
-        else:
-            self._suspects.discard(worker_id)
+        if worker is None or worker.breaker is not breaker:
+            return  # of a life that is over: nobody is sent there any more
+        _keep(self._suspects, worker_id, is_in=after is not CLOSED)
+        _keep(self._aside, worker_id, is_in=breaker.aside_until > 0)
+        if before is after:
+            return
         if after.openings > before.openings:
             log.warning("breaker opened", worker_id=worker_id, in_a_row=after.openings)
             if self._opened_breaker is not None:
@@ -283,6 +333,13 @@ def _take_load(worker: Worker, load: PeerLoad | None) -> None:
     worker.peers_inflight = 0 if load is None else load.inflight
     worker.peers_prefill_tokens = 0 if load is None else load.prefill_tokens
     worker.kv_used = None if load is None else load.kv_used
+
+
+def _keep(ids: set[str], worker_id: str, *, is_in: bool) -> None:
+    if is_in:
+        ids.add(worker_id)
+    else:
+        ids.discard(worker_id)
 
 
 def _by_pool(workers: Iterable[Worker]) -> dict[str, Capacity[Worker]]:

@@ -17,6 +17,10 @@ USUAL_CONCURRENCY = 128
 
 # A shorter prompt's time to the first token says more of the way there than of prefill.
 LEARN_FROM_TOKENS = 512
+
+# What one sample may say at most, as a factor, and how much of that is believed: a cache hit that
+# nobody knew of looks a thousand times as fast.
+_LEARNING_FACTOR = 4.0
 _LEARNING_SHARE = 0.2
 _SLOWEST, _FASTEST = 10.0, 1_000_000.0
 
@@ -92,54 +96,87 @@ class Worker:
         self.prefill_rate = USUAL_PREFILL_RATE
         self.kv_used = None
 
-    def lease(self, prefill_tokens: int = 0, *, now_s: float = 0.0) -> "Lease":
-        """Count one request and its prompt; its lease takes both back."""
-        return Lease(self, prefill_tokens, now_s=now_s)
+    def lease(
+        self, prefill_tokens: int = 0, *, now_s: float = 0.0, teaches: bool = True
+    ) -> "Lease":
+        """Count one request and its prompt; its lease takes both back.
+
+        One that `teaches` shows by its first token how fast prompts are read here.
+        """
+        return Lease(self, prefill_tokens, now_s=now_s, teaches=teaches)
 
     def learn_prefill(self, tokens: int, *, took_s: float) -> None:
         """Take note of how long a prompt and all that was before it took."""
-        seen = min(max(tokens / max(took_s, 1e-6), _SLOWEST), _FASTEST)
-        if self.prefill_rate == USUAL_PREFILL_RATE:
-            self.prefill_rate = seen
-        else:
-            self.prefill_rate += _LEARNING_SHARE * (seen - self.prefill_rate)
+        factor = tokens / max(took_s, 1e-6) / self.prefill_rate
+        factor = min(max(factor, 1 / _LEARNING_FACTOR), _LEARNING_FACTOR)
+        learned: float = self.prefill_rate * factor**_LEARNING_SHARE
+        self.prefill_rate = min(max(learned, _SLOWEST), _FASTEST)
 
 
 class Lease:
     """One request counted against one worker, until it is released, which counts once.
 
     `is_trial`: it is the one attempt that the worker's breaker lets through to see how it does.
+    What it learns is of the life the worker had when it was given out.
     """
 
-    __slots__ = ("_breaker", "_queued_tokens", "_started_s", "_tokens", "_worker", "is_trial")
+    __slots__ = (
+        "_breaker",
+        "_queued_tokens",
+        "_started_s",
+        "_teaches",
+        "_tokens",
+        "_was_aside",
+        "_worker",
+        "is_trial",
+    )
 
-    def __init__(self, worker: Worker, prefill_tokens: int, *, now_s: float) -> None:
+    def __init__(self, worker: Worker, prefill_tokens: int, *, now_s: float, teaches: bool) -> None:
         self._worker: Worker | None = worker
         self._breaker = worker.breaker
         self._tokens = prefill_tokens
         self._started_s = now_s
+        self._teaches = teaches and prefill_tokens >= LEARN_FROM_TOKENS
         worker.inflight += 1
         worker.prefill_tokens += prefill_tokens
-        self._queued_tokens = worker.prefill_tokens
+        self._queued_tokens = worker.prefill_tokens + worker.peers_prefill_tokens
+        self._was_aside = now_s < worker.breaker.aside_until
         self.is_trial = worker.breaker.begin(now_s)
 
     def note_content(self, now_s: float) -> None:
         """Take the prompt back, whose first token came, and learn from it; once."""
         if self._worker is None:
             return
-        if self._tokens >= LEARN_FROM_TOKENS:
+        if self._teaches and self._breaker is self._worker.breaker:
             self._worker.learn_prefill(self._queued_tokens, took_s=now_s - self._started_s)
+        self._teaches = False
         self._worker.prefill_tokens -= self._tokens
         self._tokens = 0
+        self._take_back()
         if self.is_trial:
             self.is_trial = False
             self._breaker.note_content(now_s)
 
-    def release(self, verdict: Verdict = Verdict.UNKNOWN, *, now_s: float = 0.0) -> None:
-        """Take everything back and say how it went; only the first call counts."""
+    def release(
+        self, verdict: Verdict = Verdict.UNKNOWN, *, now_s: float = 0.0, aside_s: float = 0.0
+    ) -> None:
+        """Take everything back and say how it went; only the first call counts.
+
+        A worker that said "not now" is set aside for `aside_s`.
+        """
         worker, self._worker = self._worker, None
         if worker is None:
             return
         worker.inflight -= 1
         worker.prefill_tokens -= self._tokens
         self._breaker.note_end(verdict, is_trial=self.is_trial, now_s=now_s)
+        if aside_s:
+            self._breaker.set_aside(now_s + aside_s)
+        elif verdict is Verdict.GOOD:
+            self._take_back()
+
+    def _take_back(self) -> None:
+        """End that the worker is set aside, if it has answered what was sent while it was."""
+        if self._was_aside:
+            self._was_aside = False
+            self._breaker.take_back()

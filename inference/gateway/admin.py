@@ -1,7 +1,8 @@
 """The parent's own port, on loopback: metrics of all its children as one, and how they are.
 
-No key is asked for and no secret is told. It has no part in serving: requests of callers never
-come here, and a child that stands still delays an answer by a second.
+No key is asked for and no secret is told. What asks by another name than this machine's is a web
+page whose name was made to lead here, and is refused. It has no part in serving: requests of
+callers never come here, and a child that stands still delays an answer by a second.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -17,6 +18,8 @@ from inference.gateway.processes import ServingProcess
 from inference.gateway.server import QuietServer
 
 LOOPBACK = "127.0.0.1"
+
+_OWN_NAMES = frozenset({LOOPBACK.encode(), b"localhost"})
 
 TEXT = b"text/plain; version=0.0.4; charset=utf-8"
 
@@ -65,7 +68,9 @@ class AdminApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         page = self._pages.get(scope["path"])
-        if page is None:
+        if not _is_for_us(scope):
+            status, kind, body = _json(421, {"status": "not the name of this machine"})
+        elif page is None:
             status, kind, body = _json(404, {"status": "not found", "paths": [*self._pages]})
         elif scope["method"] not in ("GET", "HEAD"):
             status, kind, body = _json(405, {"status": "method not allowed"})
@@ -103,6 +108,12 @@ class AdminApp:
                 "processes": [_facts(one) for one in self._gateway.children],
             },
         )
+
+
+def _is_for_us(scope: Scope) -> bool:
+    """Whether it was asked by a name of this machine, or by none, as no browser does."""
+    hosts = [value for name, value in scope["headers"] if name == b"host"]
+    return all(host.lower().partition(b":")[0] in _OWN_NAMES for host in hosts)
 
 
 def _facts(child: ServingProcess) -> dict[str, Any]:

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 
 from inference.contract.events import Charge, Usage
 from inference.contract.kinds import ChargeKind
-from inference.decisions.breaker import Verdict
+from inference.contract.snapshot import RouteRecord
+from inference.decisions.breaker import Verdict, aside_s
 from inference.decisions.cost import cost_of, is_complete
 from inference.errors import (
+    AttemptOverdue,
     DeadlineExceeded,
     GatewayError,
     UpstreamCredentialRefused,
@@ -22,13 +24,11 @@ from inference.gateway.dispatch import Placement
 from inference.gateway.streaming import StreamFilter
 from inference.workers.answers import Answer
 
+# A worker that says these would say so of the next request too, for a while.
+_NOT_NOW = (UpstreamSaturated, UpstreamModelMissing, UpstreamCredentialRefused)
+
 # A worker that says these does its work: it is full, or finds fault with what it was sent.
-_WORKING = (
-    UpstreamSaturated,
-    UpstreamRefused,
-    UpstreamModelMissing,
-    UpstreamCredentialRefused,
-)
+_WORKING = (*_NOT_NOW, UpstreamRefused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,7 @@ class Attempt:
 
     `usage` is set from an answer that came whole; a stream's is in `stream`. `was_sent` says that
     the worker may have seen the request. `limit` ends it early, if its target has a time limit.
+    `fair_s` of silence are held against the worker if the route's time runs out.
     """
 
     __slots__ = (
@@ -56,11 +57,13 @@ class Attempt:
         "charge",
         "choice",
         "error",
+        "fair_s",
         "first_token_ms",
         "inflight_before",
         "is_trial",
         "limit",
         "number",
+        "placement",
         "planned",
         "started",
         "stream",
@@ -69,9 +72,10 @@ class Attempt:
         "worker_id",
     )
 
-    def __init__(self, number: int, placement: Placement, started: Moment):
+    def __init__(self, number: int, placement: Placement, started: Moment, *, fair_s: float):
         worker = placement.choice.worker
         self.number = number
+        self.placement = placement
         self.planned = placement.planned
         self.choice = placement.choice
         self.started = started
@@ -86,7 +90,10 @@ class Attempt:
         self.error: GatewayError | None = None
         self.charge: Charge | None = None
         self.limit: Timeout | None = None
-        self._lease: Lease = worker.lease(placement.prefill_tokens, now_s=started.mono_s)
+        self.fair_s = fair_s
+        self._lease: Lease = worker.lease(
+            placement.prefill_tokens, now_s=started.mono_s, teaches=placement.teaches
+        )
         self.is_trial = self._lease.is_trial
 
     @property
@@ -109,7 +116,9 @@ class Attempt:
         self.error = error
         if self.limit is not None:
             self.limit.reschedule(None)
-        self._lease.release(verdict_of(error, has_begun=self._has_begun()), now_s=now_s)
+        has_had_time = now_s - self.started.mono_s >= self.fair_s
+        verdict = verdict_of(error, has_begun=self._has_begun(), has_had_time=has_had_time)
+        self._lease.release(verdict, now_s=now_s, aside_s=aside_after(error))
         if self.answer is not None:
             self.answer.close(is_read=error is None)
         if isinstance(error, UpstreamError) and not error.was_sent:
@@ -157,17 +166,35 @@ class Attempt:
         return ChargeKind.CUT, cost, None if cost is None else max(cost, most or 0)
 
 
-def verdict_of(error: GatewayError | None, *, has_begun: bool) -> Verdict:
+def verdict_of(
+    error: GatewayError | None, *, has_begun: bool, has_had_time: bool = True
+) -> Verdict:
     """What the end of an attempt says of its worker, which has begun to answer or hasn't.
 
-    A request that ran out of time before that is held against it; one that the caller, or this
-    gateway, gave up says nothing.
+    A request that ran out of time before that is held against it, unless earlier attempts had taken
+    most of the time; one that the caller, or this gateway, gave up says nothing.
     """
-    if error is None or isinstance(error, _WORKING):
+    if error is None:
         return Verdict.GOOD
+    if isinstance(error, _WORKING):
+        return Verdict.WORKING
     if isinstance(error, UpstreamUnreachable):
         return Verdict.UNREACHABLE
+    if isinstance(error, AttemptOverdue):
+        return Verdict.UNKNOWN if has_begun else Verdict.BAD
     if isinstance(error, UpstreamError):
         return Verdict.BAD
     is_overdue = isinstance(error, DeadlineExceeded) and not has_begun
-    return Verdict.BAD if is_overdue else Verdict.UNKNOWN
+    return Verdict.BAD if is_overdue and has_had_time else Verdict.UNKNOWN
+
+
+def fair_s(route: RouteRecord, *, first_byte_s: float) -> float:
+    """How long a worker must have had for the end of its route's time to say something of it."""
+    if route.total_timeout_ms is None:
+        return first_byte_s
+    return min(first_byte_s, route.total_timeout_ms / 2000)
+
+
+def aside_after(error: GatewayError | None) -> float:
+    """For how many seconds a worker that ended an attempt so is left to itself; mostly 0."""
+    return aside_s(error.retry_after_s) if isinstance(error, _NOT_NOW) else 0.0

@@ -39,7 +39,8 @@ class GatewayChild:
     """A gateway process's parts, put together by `bootstrap`.
 
     `background` are tasks that run for as long as it lives; one that fails ends the process, and
-    the parent starts it anew.
+    the parent starts it anew. `orphan` is its name once the parent is gone: the next one gives its
+    number to another while it still drains.
     """
 
     server: GatewayServer
@@ -48,6 +49,7 @@ class GatewayChild:
     vitals: VitalsWriter
     connections: Connections
     link: ParentLink
+    orphan: str
     background: Sequence[Background]
     close_store: Background
 
@@ -79,6 +81,7 @@ class GatewayChild:
     async def _follow_parent(self, listener: socket.socket, stop: asyncio.Event) -> None:
         """Answer the parent, and stop with it: its children end together, so nobody goes on."""
         await self.link.answer()
+        self.vitals.rename(self.orphan)
         if not stop.is_set():
             turn_away(listener)
             stop.set()

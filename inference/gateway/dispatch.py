@@ -18,22 +18,48 @@ BYTES_PER_TOKEN = 4
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where an attempt goes and why; `prefill_tokens` of its prompt are not cached there."""
+    """Where an attempt goes and why; `prefill_tokens` of its prompt are not cached there.
+
+    Its first token shows how fast prompts are read there, if it `teaches`, and that `blocks` are
+    cached in this life of the worker, whose number is `salt`. Those `set_aside` were passed over
+    for others, if there were any.
+    """
 
     planned: PlannedTarget
     choice: Choice[Worker]
     prefill_tokens: int
+    teaches: bool = True
+    salt: int = 0
+    blocks: tuple[int, ...] = ()
+    set_aside: tuple[str, ...] = ()
 
 
 class Prompt:
-    """A request's prompt as routing sees it: about how long, and cut in blocks if anybody asks."""
+    """A request's prompt as routing sees it: about how long, and cut in blocks if anybody asks.
 
-    __slots__ = ("_blocks", "_read", "tokens")
+    `media_bytes` of it are no text: how many tokens they make is the engine's to know, so such a
+    prompt teaches nothing. One that fills no cache, `is_kept` being False, has no blocks.
+    """
 
-    def __init__(self, read: Callable[[], bytes], *, bytes_max: int) -> None:
+    __slots__ = ("_blocks", "_read", "teaches", "tokens")
+
+    def __init__(
+        self,
+        read: Callable[[], bytes],
+        *,
+        bytes_max: int,
+        media_bytes: int = 0,
+        is_kept: bool = True,
+    ) -> None:
         self._read = read
-        self._blocks: tuple[int, ...] | None = None
-        self.tokens = bytes_max // BYTES_PER_TOKEN
+        self._blocks: tuple[int, ...] | None = None if is_kept else ()
+        self.teaches = not media_bytes
+        self.tokens = max(bytes_max - media_bytes, 0) // BYTES_PER_TOKEN
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether anybody has asked for its blocks."""
+        return self._blocks is not None
 
     def blocks(self) -> tuple[int, ...]:
         """The digests of its beginnings."""
@@ -76,9 +102,13 @@ class Dispatcher:
     def place(
         self, plan: Plan, rooms: Sequence[Room[Worker]], *, prompt: Prompt, now_s: float
     ) -> Placement:
-        """Choose among at least one room, and remember what the chosen worker is sent."""
+        """Choose among at least one room."""
         hits: Mapping[str, float] = {}
-        blocks = prompt.blocks() if reads_prefixes(plan, rooms) else ()
+        set_aside: tuple[str, ...] = ()
+        if self._fleet.has_set_aside:
+            set_aside = self._fleet.set_aside([one.pool.id for one in plan.targets], now_s)
+        has_others = bool(set_aside) or prompt.is_cut
+        blocks = prompt.blocks() if reads_prefixes(plan, rooms, has_others=has_others) else ()
         if blocks:
             workers = (worker for room in rooms for worker in room.workers)
             hits = self._prefixes.hits(workers, blocks, now_s=now_s)
@@ -86,7 +116,18 @@ class Dispatcher:
         choice = pick_worker(plan, rooms, wish=wish, u=self._chance())
         assert choice is not None
         worker = choice.worker
-        if blocks:
-            self._prefixes.remember(worker.salt, blocks, now_s=now_s)
         cached_tokens = int(prompt.tokens * hits.get(worker.id, 0.0))
-        return Placement(plan.targets[choice.room.position], choice, prompt.tokens - cached_tokens)
+        return Placement(
+            plan.targets[choice.room.position],
+            choice,
+            prompt.tokens - cached_tokens,
+            teaches=prompt.teaches,
+            salt=worker.salt,
+            blocks=blocks,
+            set_aside=set_aside,
+        )
+
+    def note_content(self, placement: Placement, *, now_s: float) -> None:
+        """Remember that the worker has read the prompt it was sent: it has begun to answer."""
+        if placement.blocks:
+            self._prefixes.remember(placement.salt, placement.blocks, now_s=now_s)

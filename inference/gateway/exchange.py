@@ -9,8 +9,9 @@ import structlog
 from inference.contract.events import End, Origin
 from inference.contract.kinds import Accounting, Endpoint, Outcome, Scope
 from inference.contract.snapshot import ConfigSnapshot, KeyRecord, RouteRecord
-from inference.decisions.dispatch import Tried
+from inference.decisions.dispatch import Tried, is_repeat
 from inference.decisions.plan import Plan, Refusal, RefusalCode, plan_request
+from inference.decisions.retries import pause_s
 from inference.errors import (
     AccountingUnavailable,
     ClientLeft,
@@ -20,7 +21,7 @@ from inference.errors import (
     ModelNotFound,
     NoCapacity,
 )
-from inference.gateway.attempts import Attempt, Moment
+from inference.gateway.attempts import Attempt, Moment, fair_s
 from inference.gateway.auth import identify
 from inference.gateway.dispatch import Prompt
 from inference.gateway.downstream import Downstream
@@ -33,6 +34,9 @@ from inference.journal import JournalUnavailable
 from inference.workers.registry import OFFERS
 
 log = structlog.get_logger(__name__)
+
+# What engines keep a prompt's cache for: a call that generates nothing leaves none behind.
+_GENERATING = frozenset((Endpoint.CHAT, Endpoint.COMPLETIONS))
 
 
 class Exchange:
@@ -104,10 +108,18 @@ class Exchange:
             self._deadline = self._loop.call_later(left_s, self.interrupt, DeadlineExceeded())
         return decided
 
-    def next_attempt(self, plan: Plan, tried: Sequence[Tried]) -> Attempt | None:
-        """Take a worker for the next attempt; None if there is none to try, or no retry left."""
+    async def next_attempt(self, plan: Plan, tried: Sequence[Tried]) -> Attempt | None:
+        """Take a worker for the next attempt; None if there is none to try, or no retry left.
+
+        A worker that has failed this request is asked again after a pause, if there is time for it.
+        """
         dispatcher, metrics, started = self.services.dispatcher, self.services.metrics, self.now()
         rooms = dispatcher.rooms(plan, tried, now_s=started.mono_s)
+        if is_repeat(rooms, tried):
+            if not await self._has_paused():
+                return None
+            started = self.now()
+            rooms = dispatcher.rooms(plan, tried, now_s=started.mono_s)
         if not rooms:
             return None
         is_retry = bool(tried)
@@ -122,16 +134,34 @@ class Exchange:
         )
         if placement.choice.room.is_panic:
             metrics.panicked(placement.planned.pool.id)
-        attempt = Attempt(len(self.attempts) + 1, placement, started)
+        first_byte_ms = placement.planned.target.first_byte_timeout_ms
+        first_byte_s = (first_byte_ms or plan.route.first_byte_timeout_ms) / 1000
+        attempt = Attempt(
+            len(self.attempts) + 1,
+            placement,
+            started,
+            fair_s=fair_s(plan.route, first_byte_s=first_byte_s),
+        )
         self.attempts.append(attempt)
         return attempt
+
+    async def _has_paused(self) -> bool:
+        """Give a worker a moment to recover; False, at once, if the request has no time for it."""
+        wait_s = pause_s(self.services.chance())
+        if self._deadline is not None and self._deadline.when() - self._loop.time() <= wait_s:
+            return False
+        await asyncio.sleep(wait_s)
+        return True
 
     def _routed_prompt(self) -> Prompt:
         if self._prompt is None:
             request = self.request
             assert request is not None
             self._prompt = Prompt(
-                lambda: request.prompt_bytes, bytes_max=request.facts.prompt_tokens_max
+                lambda: request.prompt_bytes,
+                bytes_max=request.facts.prompt_tokens_max,
+                media_bytes=request.media_bytes,
+                is_kept=self.endpoint in _GENERATING,
             )
         return self._prompt
 
@@ -143,6 +173,7 @@ class Exchange:
             origin=self._origin(),
             plan=plan,
             attempt=attempt,
+            client_request_id=self.downstream.headers.client_request_id,
         )
         try:
             await self.services.books.open(opening)
@@ -160,6 +191,7 @@ class Exchange:
             now_s = self.services.stopwatch()
             attempt.note_first_token(now_s)
             self.first_token_ms = self.arrived.ms_until(now_s)
+            self.services.dispatcher.note_content(attempt.placement, now_s=now_s)
 
     def debug_headers(self) -> Headers:
         """What was decided, for keys that may know."""
@@ -193,6 +225,8 @@ class Exchange:
         self.is_closed = True
         self._let_go(error)
         now_s = self.services.stopwatch()
+        if outcome is Outcome.OK and self.attempts and self.first_token_ms is None:
+            self.services.dispatcher.note_content(self.attempts[-1].placement, now_s=now_s)
         self.services.metrics.ended(
             None if self._route is None else self._route.id,
             outcome,

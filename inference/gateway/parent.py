@@ -15,12 +15,12 @@ from typing import Any
 
 import structlog
 
+from inference.contract.params import GATEWAY_DRAIN_S
 from inference.gateway.admin import LOOPBACK, Standing, make_admin_server
 from inference.gateway.child import CANCEL_S, HAND_OVER_S
 from inference.gateway.control import Wanted
 from inference.gateway.listener import bind, turn_away
 from inference.gateway.processes import ServingProcess, start_process
-from inference.gateway.server import DRAIN_S
 from inference.observability.merging import Family, Merger, Sample
 
 # A child that dies at once is started again more and more slowly.
@@ -31,7 +31,7 @@ LONGEST_BACKOFF_S = 30.0
 STABLE_S = 30.0
 
 # All a child may take to stop, and something for a slow machine.
-STOP_S = DRAIN_S + CANCEL_S + HAND_OVER_S + 5.0
+STOP_S = GATEWAY_DRAIN_S + CANCEL_S + HAND_OVER_S + 5.0
 
 # A child accepts within two seconds of its start; one that can't must not cost the old one.
 TAKE_OVER_S = 60.0
@@ -66,7 +66,8 @@ class GatewayParent:
         self._deaths = 0
         self._generation: int | None = None
         self._superseded = asyncio.Event()
-        self._turn = asyncio.Lock()
+        self._turn = asyncio.Event()
+        self._turn.set()
         self._stop = asyncio.Event()
 
     async def run(self) -> None:
@@ -234,21 +235,49 @@ class GatewayParent:
             self._merger.retire(child.last.families)
 
     async def _replace(self, old: ServingProcess, listener: socket.socket) -> ServingProcess:
-        """Put another in this child's place, when its turn comes; returns who has it then."""
-        async with self._turn:
-            if self._stop.is_set():
-                await old.ended.wait()
-            if old.ended.is_set():
-                return old
-            slot = self._take_slot()
-            new = await self._start(listener, slot)
-            if new is None or not await self._can_take_over(new, old):
-                await self._give_up(new, slot)
-                log.error("gateway process not replaced", slot=old.slot, again_in_s=REPLACE_AGAIN_S)
-                await asyncio.sleep(REPLACE_AGAIN_S)
-                return old
-            await _end(old)
+        """Put another in this child's place, when its turn comes; returns who is to be kept then.
+
+        The turn lasts until the old one has ended. Whoever keeps the new one doesn't wait for that:
+        one that dies while another drains is started again at once.
+        """
+        if not await self._has_turn(old):
+            return old
+        new = await self._start_successor(old, listener)
+        if new is None:
+            self._turn.set()
+            return old
+        old.terminate()
+        self._spawn(self._end_turn(old))
+        return new
+
+    async def _has_turn(self, child: ServingProcess) -> bool:
+        """Wait until this child may be replaced; False if it ends first, as at a stop."""
+        while not (child.ended.is_set() or self._stop.is_set()):
+            if self._turn.is_set():
+                self._turn.clear()
+                return True
+            await _first_of(self._turn, child.ended, self._stop)
+        await child.ended.wait()
+        return False
+
+    async def _start_successor(
+        self, old: ServingProcess, listener: socket.socket
+    ) -> ServingProcess | None:
+        """Start a child that can take this one's place; None if there is none now."""
+        slot = self._take_slot()
+        new = await self._start(listener, slot)
+        if new is not None and await self._can_take_over(new, old):
             return new
+        await self._give_up(new, slot)
+        if not old.ended.is_set():
+            log.error("gateway process not replaced", slot=old.slot, again_in_s=REPLACE_AGAIN_S)
+            await _first_of(old.ended, within_s=REPLACE_AGAIN_S)
+        return None
+
+    async def _end_turn(self, old: ServingProcess) -> None:
+        """End a child that was replaced; then the next has its turn."""
+        await _end(old)
+        self._turn.set()
 
     async def _give_up(self, new: ServingProcess | None, slot: int) -> None:
         """End a child that was to replace another, and give its number back."""
@@ -258,11 +287,14 @@ class GatewayParent:
         self._slots.discard(slot)
 
     async def _can_take_over(self, new: ServingProcess, old: ServingProcess) -> bool:
-        """Wait until the new one accepts, if the old one does."""
+        """Wait until the new one accepts, if the old one does.
+
+        One that dies meanwhile is followed under its own number, as always.
+        """
         if not old.accepting.is_set():
             return True
-        await _first_of(new.accepting, new.ended, self._stop, within_s=TAKE_OVER_S)
-        return new.accepting.is_set() or self._stop.is_set()
+        await _first_of(new.accepting, new.ended, old.ended, self._stop, within_s=TAKE_OVER_S)
+        return not old.ended.is_set() and (new.accepting.is_set() or self._stop.is_set())
 
     async def _stop_children(self) -> None:
         log.info("stopping", processes=len(self._children))

@@ -10,6 +10,7 @@ from inference.contract.kinds import Outcome
 from inference.contract.snapshot import RouteRecord, TargetRecord
 from inference.decisions.dispatch import Tried
 from inference.errors import (
+    AttemptOverdue,
     ClientLeft,
     Fault,
     GatewayError,
@@ -18,7 +19,6 @@ from inference.errors import (
     NoCapacity,
     UpstreamError,
     UpstreamPromptTooLong,
-    UpstreamTimedOut,
 )
 from inference.gateway.attempts import Attempt
 from inference.gateway.downstream import respond
@@ -59,7 +59,7 @@ async def _answer(exchange: Exchange) -> None:
     plan = exchange.make_plan(request)
     tried: list[Tried] = []
     failures: list[UpstreamError] = []
-    while (attempt := exchange.next_attempt(plan, tried)) is not None:
+    while (attempt := await exchange.next_attempt(plan, tried)) is not None:
         await exchange.open_books(plan, attempt)
         try:
             await _attempt_in_time(exchange, attempt, request)
@@ -100,7 +100,7 @@ async def _attempt_in_time(exchange: Exchange, attempt: Attempt, request: Infere
         async with asyncio.timeout(total_ms / 1000) as attempt.limit:
             await _attempt(exchange, attempt, request)
     except TimeoutError as error:
-        raise UpstreamTimedOut from error
+        raise AttemptOverdue from error
     finally:
         attempt.limit = None
 

@@ -43,7 +43,13 @@ def origin_record(
 
 
 def opening_record(
-    event_id: str, *, at_ms: int, origin: Origin, plan: Plan, attempt: Attempt
+    event_id: str,
+    *,
+    at_ms: int,
+    origin: Origin,
+    plan: Plan,
+    attempt: Attempt,
+    client_request_id: str | None,
 ) -> Opening:
     """What it takes to close an attempt whose gateway died."""
     planned = attempt.planned
@@ -60,6 +66,7 @@ def opening_record(
         price=planned.price,
         cost_max_nanousd=planned.cost_max_nanousd,
         attempt=attempt.number,
+        client_request_id=client_request_id,
     )
 
 
@@ -98,6 +105,8 @@ def _attempt_record(attempt: Attempt) -> dict[str, object]:
         record["panic"] = True
     if attempt.is_trial:
         record["trial"] = True
+    if attempt.placement.set_aside:
+        record["set_aside"] = list(attempt.placement.set_aside)
     if attempt.error is not None:
         record["error"] = attempt.error.code.value
     return record

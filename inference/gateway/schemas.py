@@ -36,6 +36,10 @@ _PAIR_BYTES = 12
 _POSITION = re.compile(r"\(byte (\d+)\)")
 
 
+# Pictures and sounds in a conversation: data URLs, and the bare base64 of an `input_audio`.
+_MEDIA = re.compile(rb'"data(?::[^",\s]{1,100};base64,[^"]*|"\s*:\s*"[^"]*)"')
+
+
 @dataclass(frozen=True, slots=True)
 class InferenceRequest:
     """A request, understood as far as the gateway must.
@@ -58,6 +62,14 @@ class InferenceRequest:
     def prompt_bytes(self) -> bytes:
         """What the model is given, as the caller wrote it: JSON of messages, prompt or input."""
         return bytes(self.members[self.prompt_member])
+
+    @property
+    def media_bytes(self) -> int:
+        """How much of the prompt is no text, so that its length says nothing of its tokens."""
+        prompt = self.members[self.prompt_member]
+        if self.prompt_member == "prompt_embeds":
+            return len(bytes(prompt))
+        return sum(found.end() - found.start() for found in _MEDIA.finditer(prompt))
 
 
 def parse_request(endpoint: Endpoint, body: bytes) -> InferenceRequest:

@@ -7,15 +7,13 @@ from contextlib import contextmanager
 
 from uvicorn import Config, Server
 
+from inference.contract.params import GATEWAY_DRAIN_S
 from inference.gateway.app import GatewayApp
 from inference.gateway.listener import BACKLOG
 from inference.gateway.protocol import GatewayProtocol
 
 # Longer than the idle time-out of common load balancers (60 s), so that they close first.
 KEEP_ALIVE_S = 75
-
-# What requests under way get to end by themselves when the process is told to stop.
-DRAIN_S = 60
 
 
 class QuietServer(Server):
@@ -47,7 +45,7 @@ class GatewayServer(QuietServer):
         await super()._wait_tasks_to_complete()
 
 
-def make_server(app: GatewayApp, *, drain_s: int = DRAIN_S) -> GatewayServer:
+def make_server(app: GatewayApp, *, drain_s: int = GATEWAY_DRAIN_S) -> GatewayServer:
     """A server of this app; `serve(sockets=[…])` runs it until it has drained."""
     return GatewayServer(
         Config(

@@ -33,7 +33,7 @@ class _OpenBreakers:
     def collect(self) -> Iterator[GaugeMetricFamily]:
         family = GaugeMetricFamily(
             "headworks_gateway_breakers_open",
-            "Workers of a pool whose breaker is not closed in this process",
+            "Workers of a pool whose breaker is not closed, each as often as processes find so",
             labels=("pool",),
         )
         for pool_id, count in self.read().items():
@@ -42,10 +42,11 @@ class _OpenBreakers:
 
 
 class GatewayMetrics:
-    """Counts of one gateway process. `arrivals_total` is read by its vitals too."""
+    """Counts of one gateway process. Its vitals read `arrivals_total`, and `requests` under way."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.arrivals_total = 0
+        self.requests = 0
         self._routes: dict[str, _RouteMetrics] = {}
         self._requests = Counter(
             "headworks_gateway_requests",
@@ -104,6 +105,7 @@ class GatewayMetrics:
     def arrived(self) -> None:
         """Count a request that came in."""
         self.arrivals_total += 1
+        self.requests += 1
         self._inflight.inc()
 
     def ended(
@@ -111,6 +113,7 @@ class GatewayMetrics:
     ) -> None:
         """Count how it ended; every arrival ends once."""
         route = self._of_route(route_id or NO_ROUTE)
+        self.requests -= 1
         self._inflight.dec()
         route.ended[outcome].inc()
         route.duration.observe(total_s)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import structlog
 
-from inference.contract.codec import CodecError
 from inference.contract.fleet import Directory, WorkerEntry
 from inference.contract.kinds import PoolPower, Provisioner, WorkerState
 from inference.contract.snapshot import ConfigSnapshot
@@ -46,7 +45,7 @@ log = structlog.get_logger(__name__)
 
 Follow = Callable[[], Awaitable[None]]
 Hear = Callable[[], Awaitable[Heard]]
-"""Raises STORE_TROUBLE, or CodecError if a record is odd."""
+"""Raises STORE_TROUBLE."""
 
 
 class Supervisor:
@@ -90,6 +89,11 @@ class Supervisor:
     def directory_generation(self) -> int | None:
         """The generation last written by us; None while another leads."""
         return self._directory.generation if self._is_in_charge and self._directory else None
+
+    @property
+    def directory_token(self) -> int | None:
+        """The fencing token it was written with; None while another leads."""
+        return self._directory.fencing_token if self._is_in_charge and self._directory else None
 
     def measurable(self) -> tuple[Measurable, ...]:
         """The workers that run and can be measured, each once; none while we don't lead."""
@@ -238,9 +242,6 @@ class Supervisor:
         except STORE_TROUBLE as error:
             self._health.failed(error)
             return frozenset()
-        except CodecError as error:
-            log.warning("vitals unreadable", error=repr(error))
-            return frozenset()
         return frozenset(worker.id for worker in asked if is_released(worker, heard))
 
     async def _reconcile(self, kind: Provisioner, situation: Situation) -> None:
@@ -312,7 +313,7 @@ class Supervisor:
             log.warning("directory refused: overtaken", fencing_token=token)
             return
         self._directory, self._written_at = directory, now
-        self._note_drains(directory.generation)
+        self._note_drains(directory)
 
     def _next_directory(self, token: int, now: float) -> Directory:
         entries = tuple(self._entries())
@@ -332,13 +333,17 @@ class Supervisor:
                     shown[worker.id] = entry_of(worker, uses_derived_key=derived)
         yield from (shown[worker_id] for worker_id in sorted(shown))
 
-    def _note_drains(self, generation: int) -> None:
-        """Remember with which generation gateways could first see that a worker drains."""
+    def _note_drains(self, directory: Directory) -> None:
+        """Remember by which directory gateways could first see that a worker drains."""
         for workers in self._workers.values():
             for worker in tuple(workers.values()):
                 is_new = worker.state is WorkerState.DRAINING and worker.drain_generation is None
                 if is_new:
-                    workers[worker.id] = replace(worker, drain_generation=generation)
+                    workers[worker.id] = replace(
+                        worker,
+                        drain_generation=directory.generation,
+                        drain_token=directory.fencing_token,
+                    )
 
     def _all(self) -> Iterator[Worker]:
         for workers in self._workers.values():

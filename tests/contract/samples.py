@@ -162,6 +162,7 @@ OPENING = Opening(
     price=PRICE_USED,
     cost_max_nanousd=2948,
     attempt=2,
+    client_request_id="client-1",
 )
 END = End(
     event_id="req_01kb7",
@@ -295,6 +296,8 @@ VITALS = Vitals(
     breakers={"pool_p-1": BreakerState.HALF_OPEN},
     restart_generation=2,
     is_draining=True,
+    directory_token=4,
+    requests=6,
 )
 
 

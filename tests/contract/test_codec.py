@@ -26,7 +26,7 @@ from tests.contract.samples import (
 )
 
 GOLDEN = Path(__file__).parent / "golden"
-OLD_VITALS = ("vitals-without-gauges", "vitals-before-breakers")
+OLD_VITALS = ("vitals-without-gauges", "vitals-before-breakers", "vitals-before-requests")
 OLD_POOLS = "section-pools-before-breakers"
 OLD_ROUTES = ("section-routes-before-target-timeouts", "section-routes-before-keep-alive")
 OLD_OPENING = "opening-before-attempts"
@@ -60,10 +60,12 @@ def read_old(file: str) -> bytes:
 
 
 def test_vitals_of_earlier_writers_are_still_read() -> None:
+    before_requests = replace(VITALS, directory_token=None, requests=0)
     before_breakers = replace(
-        VITALS, prefill_tokens={}, breakers={}, restart_generation=0, is_draining=False
+        before_requests, prefill_tokens={}, breakers={}, restart_generation=0, is_draining=False
     )
-    first, second = (codec.decode_vitals(read_old(file)) for file in OLD_VITALS)
+    first, second, third = (codec.decode_vitals(read_old(file)) for file in OLD_VITALS)
+    assert third == before_requests
     assert second == before_breakers
     assert first == replace(before_breakers, traffic=(), workers=())
 
@@ -98,7 +100,9 @@ def test_routes_of_earlier_writers_keep_their_strategy_and_their_time_outs() -> 
 
 
 def test_openings_of_earlier_writers_are_of_the_first_attempt() -> None:
-    assert codec.decode_opening(read_old(OLD_OPENING)) == replace(OPENING, attempt=1)
+    assert codec.decode_opening(read_old(OLD_OPENING)) == replace(
+        OPENING, attempt=1, client_request_id=None
+    )
 
 
 def test_every_golden_file_is_checked() -> None:

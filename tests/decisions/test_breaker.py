@@ -20,6 +20,7 @@ from inference.decisions.breaker import (
     capacity_of,
     lets_through,
     policy_of,
+    set_aside,
     shown_state,
 )
 from tests.inference.gateway.rig import pool_record
@@ -74,9 +75,10 @@ def test_half_open_it_lets_one_trial_through_and_nothing_beside_it() -> None:
     assert not lets_through(trial, 1_000.0)
 
 
-def test_a_good_trial_closes_it() -> None:
+@pytest.mark.parametrize("verdict", [Verdict.GOOD, Verdict.WORKING])
+def test_a_good_trial_closes_it(verdict: Verdict) -> None:
     trial = begin_trial(after(Counts(5, 5)))
-    assert after_trial(trial, Verdict.GOOD, policy=POLICY, now=106.0, u=0.0) is CLOSED
+    assert after_trial(trial, verdict, policy=POLICY, now=106.0, u=0.0) is CLOSED
 
 
 @pytest.mark.parametrize("verdict", [Verdict.BAD, Verdict.UNREACHABLE])
@@ -163,3 +165,11 @@ def test_a_pool_may_never_panic_or_at_once() -> None:
     assert capacity_of("ab", "", panic_percent=0) == Capacity("")
     assert capacity_of("ab", "a", panic_percent=100) == Capacity("ab", is_panic=True)
     assert capacity_of("", "", panic_percent=50) == Capacity("")
+
+
+def test_those_set_aside_are_for_when_there_is_nobody_else() -> None:
+    assert set_aside(Capacity("abc"), "b") == Capacity(("a", "c"), aside=("b",))
+    assert set_aside(Capacity("ab", is_panic=True), "abx") == Capacity((), True, aside=("a", "b"))
+    assert set_aside(Capacity("ab"), "x") == Capacity("ab")
+    dead = Capacity("ab", is_panic=True, is_last_resort=True)
+    assert set_aside(dead, "a") is dead

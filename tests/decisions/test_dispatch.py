@@ -6,9 +6,15 @@ import pytest
 
 from inference.contract.kinds import Strategy
 from inference.decisions.breaker import Capacity
-from inference.decisions.dispatch import Tried, pick_worker, reads_prefixes, rooms_for
+from inference.decisions.dispatch import (
+    Tried,
+    is_repeat,
+    pick_worker,
+    reads_prefixes,
+    rooms_for,
+)
 from inference.decisions.plan import Plan, RequestFacts, plan_request
-from inference.decisions.retries import may_retry
+from inference.decisions.retries import may_retry, pause_s
 from inference.decisions.routing.base import Wish
 from tests.decisions.candidates import Candidate
 from tests.inference.gateway.rig import (
@@ -33,8 +39,11 @@ def planned(*names: str, attempts: int = 3, strategy: Strategy = Strategy.WEIGHT
     return plan
 
 
-def capacity(*names: str, panic: bool = False, last: bool = False) -> Capacity[Candidate]:
-    return Capacity(tuple(Candidate(name) for name in names), panic, last)
+def capacity(
+    *names: str, panic: bool = False, last: bool = False, aside: str = ""
+) -> Capacity[Candidate]:
+    apart = tuple(Candidate(name) for name in aside.split())
+    return Capacity(tuple(Candidate(name) for name in names), panic, last, apart)
 
 
 def left(plan: Plan, *capacities: Capacity[Candidate], tried: tuple[Tried, ...] = ()) -> list[str]:
@@ -86,6 +95,29 @@ def test_a_pool_whose_every_breaker_is_open_comes_last() -> None:
     assert left(plan, dead, capacity(), capacity()) == ["a0"]
 
 
+def test_those_set_aside_come_after_all_others_and_before_a_dead_pool() -> None:
+    plan = planned("a", "b", "c", attempts=9)
+    dead = capacity("c0", panic=True, last=True)
+    assert left(plan, capacity(aside="a0"), capacity("b0"), dead) == ["b0"]
+    assert left(plan, capacity("a1", aside="a0"), capacity("b0"), dead) == ["a1", "b0"]
+    assert left(plan, capacity("a1", aside="a0"), capacity("b0"), dead, tried=(A, B)) == ["a1"]
+    assert left(plan, capacity(aside="a0"), capacity(aside="b0"), dead) == ["a0", "b0"]
+    assert left(plan, capacity(aside="a0"), capacity(aside="b0"), dead, tried=(A,)) == ["b0"]
+    assert left(plan, capacity(aside="a0"), capacity(), dead, tried=(A,)) == ["c0"]
+
+
+def test_a_repeat_is_an_attempt_at_a_worker_that_has_failed_the_same_request() -> None:
+    rooms = rooms_for(planned("a"), [capacity("a0")], tried=(A,))
+    assert is_repeat(rooms, (A,))
+    assert not is_repeat(rooms, ())
+    assert not is_repeat(rooms, (B,))
+    assert not is_repeat([], (A,))
+
+
+def test_a_repeat_waits_for_a_moment_that_chance_spreads() -> None:
+    assert [round(pause_s(u), 6) for u in (0.0, 0.5, 0.999999)] == [0.05, 0.125, 0.2]
+
+
 def test_a_panic_is_told_with_the_room() -> None:
     rooms = rooms_for(planned("a"), [capacity("a0", "a1", panic=True)], tried=())
     assert [room.is_panic for room in rooms] == [True]
@@ -107,6 +139,9 @@ def test_prompts_are_cut_up_only_where_it_makes_a_difference(
     plan = planned("a", "b", strategy=strategy)
     rooms = rooms_for(plan, [capacity(*names) for names in seats], tried=())
     assert reads_prefixes(plan, rooms) is is_read
+    # whoever is passed over for now may be chosen next
+    has_others = strategy is Strategy.LEAST_WORK
+    assert reads_prefixes(plan, rooms, has_others=True) is has_others
 
 
 def test_a_route_picks_by_its_strategy() -> None:

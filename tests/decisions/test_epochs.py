@@ -31,6 +31,14 @@ def test_without_a_version_of_ours_whoever_has_one_is_ahead() -> None:
     assert find_newer(None, None, []) is None
 
 
+@pytest.mark.parametrize("version", [4, 5, 6])
+def test_a_store_with_other_content_under_a_number_of_ours_is_ahead_whatever_the_number(
+    version: int,
+) -> None:
+    stored = ("01a", version)
+    assert find_newer(OURS, stored, [], is_foreign=True) == Newer("the state store holds", *stored)
+
+
 def test_an_adopted_configuration_goes_on_after_everything_known() -> None:
     assert adopted_position("01c", [OURS, ("01b", 9)]) == ("01c", 10)
     assert adopted_position("01c", []) == ("01c", 1)

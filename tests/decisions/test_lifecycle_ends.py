@@ -11,14 +11,16 @@ from inference.decisions.adoption import adopt, entry_of
 from inference.decisions.lifecycle import (
     KILL_GRACE_S,
     Act,
+    Authority,
     Presence,
     Sighting,
     Step,
     Worker,
+    WorkerSpec,
     set_back,
 )
 from inference.decisions.release import Heard, is_released
-from tests.decisions.workers import ALIVE, GONE, NOW, POOL, only, plan, spec, worker
+from tests.decisions.workers import ALIVE, GONE, GOOD, NOW, POOL, only, plan, spec, worker
 
 
 def test_a_worker_no_longer_wanted_drains_until_the_gateways_have_left_it() -> None:
@@ -53,6 +55,18 @@ def test_a_worker_that_waits_for_its_restart_is_just_forgotten() -> None:
 def test_what_a_drained_leader_left_is_killed() -> None:
     draining = only(plan([], [worker(WorkerState.READY)])).worker
     assert only(plan([], [draining], Sighting(Presence.LEADERLESS))).act is Act.KILL
+
+
+@pytest.mark.parametrize(("seen", "specs"), [(GOOD, []), (GONE, []), (GONE, [spec(digest="new")])])
+@pytest.mark.parametrize("told_at", [None, NOW])
+def test_a_caretaker_neither_ends_what_drains_nor_starts_another_in_its_place(
+    seen: Sighting, specs: list[WorkerSpec], told_at: float | None
+) -> None:
+    draining = worker(WorkerState.DRAINING, changed_at=NOW, patience_s=30.0, told_at=told_at)
+    late = NOW + 30 + KILL_GRACE_S
+    steps = plan(specs, [draining], seen, now=late, authority=Authority.CARETAKER)
+    assert [(one.act, one.worker) for one in steps] == []
+    assert only(plan(specs, [draining], seen, now=late)).act is not Act.NONE
 
 
 def test_a_drain_is_called_off_while_the_engine_has_not_been_told() -> None:
@@ -174,7 +188,8 @@ def gateway(generation: int | None, inflight: int = 0, **fields: object) -> Vita
 @pytest.mark.parametrize(
     ("vitals", "released"),
     [
-        ([], True),
+        ([], False),
+        ([gateway(None, role=ProcessRole.POOLS)], False),
         ([gateway(7), gateway(8)], True),
         ([gateway(7), gateway(6)], False),
         ([gateway(7), gateway(None)], False),
@@ -187,6 +202,18 @@ def test_a_draining_worker_is_released_once_every_gateway_knows_and_has_nothing_
 ) -> None:
     draining = worker(WorkerState.DRAINING, drain_generation=7)
     assert is_released(draining, Heard(vitals)) is released
+
+
+@pytest.mark.parametrize(
+    ("token", "generation", "released"),
+    [(3, 500, False), (4, 6, False), (4, 7, True), (5, 1, True), (None, 7, True)],
+)
+def test_a_directory_of_an_earlier_leader_acknowledges_nothing(
+    token: int | None, generation: int, released: bool
+) -> None:
+    draining = worker(WorkerState.DRAINING, drain_generation=7, drain_token=4)
+    heard = Heard([gateway(generation, directory_token=token)])
+    assert is_released(draining, heard) is released
 
 
 def test_nobody_can_have_left_before_anybody_was_told() -> None:

@@ -141,6 +141,24 @@ def test_an_adopted_worker_stays_drained() -> None:
     assert plan([idle()], [adopted], ALIVE, now=NOW + 999) == ()
 
 
+def test_an_adopted_drained_worker_holds_up_no_restart_of_the_others() -> None:
+    adopted = adopt(worker(WorkerState.STARTING), ENTRY, NOW)
+    restarted = make_spec(
+        replace(CORDONED, worker_restarts={"1": 1}), 1, task=Task.GENERATE, digest="old"
+    )
+    step = only(plan([idle(), restarted], [adopted, worker(WorkerState.READY, 1)]))
+    assert (step.worker.id, step.worker.state) == ("pool_a-1", WorkerState.DRAINING)
+
+
+def test_an_adopted_worker_that_drains_to_be_kept_has_no_deadline_though_it_is_not_seen_well() -> (
+    None
+):
+    adopted = adopt(worker(WorkerState.STARTING), replace(ENTRY, state=WorkerState.DRAINING), NOW)
+    kept = only(plan([idle()], [adopted], ALIVE))
+    assert kept == Step(replace(adopted, patience_s=math.inf))
+    assert plan([idle()], [kept.worker], ALIVE, now=NOW + 9_999) == ()
+
+
 def test_an_adopted_worker_that_was_draining_has_all_its_time_and_must_prove_itself() -> None:
     entry = replace(ENTRY, state=WorkerState.DRAINING)
     adopted = adopt(worker(WorkerState.STARTING), entry, NOW)
@@ -190,6 +208,12 @@ def test_for_a_gateway_that_fell_silent_the_workers_own_count_decides(
     silent = Heard([gateway(7), leader(**gauges)], frozenset({"gw-2/0"}))
     assert is_released(draining(), silent) is released
     assert is_released(draining(), replace(silent, silent=frozenset())) is True
+
+
+def test_where_no_gateway_is_heard_the_workers_own_count_decides() -> None:
+    assert is_released(draining(), Heard([leader()])) is True
+    assert is_released(draining(), Heard([leader(running=1)])) is False
+    assert is_released(draining(), Heard([])) is False
 
 
 def test_a_count_of_nothing_does_not_overrule_a_gateway_that_lives() -> None:

@@ -53,12 +53,24 @@ def test_without_a_leader_nothing_starts_and_that_is_said() -> None:
 
 
 def test_an_address_is_ready_until_its_check_fails() -> None:
-    assert condition_of(STATIC, [], has_leader=True) == Condition(ConditionKind.READY, 2, 2)
+    checked = condition_of(STATIC, entries(READY, READY), has_leader=True)
+    assert checked == Condition(ConditionKind.READY, 2, 2)
     assert condition_of(STATIC, entries(FAILED), has_leader=True) == Condition(
         ConditionKind.DEGRADED, 2, 1, "far/0 failed"
     )
     assert condition_of(STATIC, entries(FAILED, FAILED), has_leader=True).kind is ConditionKind.DOWN
     assert condition_of(STATIC, [], has_leader=False).reason == "not checked: no supervisor leads"
+
+
+@pytest.mark.parametrize(
+    ("states", "reason"),
+    [((), "not checked yet"), ((READY,), "1 of 2 not checked yet")],
+)
+def test_an_address_that_nobody_looked_at_yet_is_said_to_be_unchecked(
+    states: tuple[WorkerState, ...], reason: str
+) -> None:
+    found = condition_of(STATIC, entries(*states), has_leader=True)
+    assert found == Condition(ConditionKind.READY, 2, 2, reason)
 
 
 def test_an_unreadable_directory_is_unknown_and_never_nothing_ready() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 
+import pytest
 from redis.asyncio import Redis
 from structlog.testing import capture_logs
 
@@ -70,20 +71,54 @@ async def seen(admin: Redis) -> dict[bytes, float]:
     return dict(await admin.zrange(SEEN, 0, -1, withscores=True))
 
 
+async def store_time(admin: Redis) -> float:
+    seconds, microseconds = await admin.time()
+    return float(seconds) + float(microseconds) / 1_000_000
+
+
 async def test_who_writes_is_seen_as_of_its_last_record(client: Redis, admin: Redis) -> None:
-    now = VITALS.written_at
-    for later_s in (0, 1):
-        record = replace(VITALS, written_at=now + later_s)
-        await VitalsWriter(client, PROCESS, lambda record=record: record).write()
-    assert await seen(admin) == {PROCESS.encode(): now + 1}
+    await admin.zadd(SEEN, {PROCESS: await store_time(admin) - 60})
+    before = await store_time(admin)
+    await VitalsWriter(client, PROCESS, lambda: VITALS).write()
+    assert before <= (await seen(admin))[PROCESS.encode()] <= await store_time(admin)
 
 
 async def test_who_fell_silent_is_seen_for_an_hour(client: Redis, admin: Redis) -> None:
-    now = VITALS.written_at
-    silent = {"gone": now - SEEN_S - 1, "long-gone": 0.0, "missed": now - SEEN_S + 1}
+    now = await store_time(admin)
+    silent = {"gone": now - SEEN_S - 1, "long-gone": 0.0, "missed": now - SEEN_S + 60}
     await admin.zadd(SEEN, silent)
     await VitalsWriter(client, PROCESS, lambda: VITALS).write()
-    assert await seen(admin) == {b"missed": silent["missed"], PROCESS.encode(): now}
+    assert (await seen(admin)).keys() == {b"missed", PROCESS.encode()}
+
+
+@pytest.mark.parametrize("skew_s", [-7_200, 7_200])
+async def test_a_writer_whose_clock_is_wrong_is_seen_now_and_makes_nobody_forgotten(
+    client: Redis, admin: Redis, skew_s: float
+) -> None:
+    before = await store_time(admin)
+    await VitalsWriter(client, "another", lambda: VITALS).write()
+    skewed = replace(VITALS, written_at=before + skew_s)
+    await VitalsWriter(client, PROCESS, lambda: skewed).write()
+    now = await store_time(admin)
+    assert {name: before <= at <= now for name, at in (await seen(admin)).items()} == {
+        b"another": True,
+        PROCESS.encode(): True,
+    }
+
+
+async def test_one_that_was_renamed_leaves_its_name_to_whoever_follows(
+    client: Redis, admin: Redis
+) -> None:
+    orphan, heir = (VitalsWriter(client, PROCESS, lambda: VITALS) for _ in range(2))
+    await orphan.write()
+    orphan.rename("orphan")
+    await orphan.write()
+    await heir.write()
+    record = decode_vitals(await admin.get(vitals_key("orphan")))
+    assert record == replace(VITALS, process="orphan")
+    await orphan.sign_off()
+    assert await written(admin) == VITALS
+    assert (await seen(admin)).keys() == {PROCESS.encode()}
 
 
 async def test_a_clean_stop_takes_away_the_record_and_that_it_was_seen(

@@ -44,7 +44,7 @@ class Watched:
             changed=self._note,
         )
 
-    def _note(self, _before: Breaker, after: Breaker) -> None:
+    def _note(self, _breaker: WorkerBreaker, _before: Breaker, after: Breaker) -> None:
         self.states.append(after.state)
 
     def end(self, *verdicts: Verdict, is_trial: bool = False) -> None:
@@ -81,6 +81,16 @@ def test_what_could_not_tell_counts_neither_way() -> None:
     watched = Watched()
     watched.end(*[Verdict.BAD] * 4, *[Verdict.UNKNOWN] * 9)
     assert watched.lets_through
+
+
+def test_refusals_neither_count_nor_thin_out_the_failures() -> None:
+    watched = Watched()
+    for _ in range(5):
+        watched.end(Verdict.BAD, Verdict.WORKING, Verdict.WORKING)
+    assert not watched.lets_through
+    watched = Watched()
+    watched.end(*[Verdict.UNREACHABLE, Verdict.WORKING] * 3)
+    assert not watched.lets_through
 
 
 def test_connections_must_fail_in_a_row() -> None:
@@ -140,6 +150,11 @@ def test_a_route_retries_a_share_of_its_requests_and_no_other_routes() -> None:
     taken = [budgets.take("rt_a", budget_percent=20, now_s=101.0) for _ in range(25)]
     assert taken == [True] * 20 + [False] * 5
     assert budgets.take("rt_b", budget_percent=20, now_s=101.0)
+    # a route nobody asks for any more is kept for ten seconds and no longer
+    budgets.note_request("rt_c", 102.0)
+    assert set(budgets._routes) == {"rt_a", "rt_b", "rt_c"}
     # ten seconds after the requests, and eleven after the retries
     assert not budgets.take("rt_a", budget_percent=20, now_s=110.0)
     assert budgets.take("rt_a", budget_percent=20, now_s=111.0)
+    budgets.note_request("rt_d", 115.0)
+    assert set(budgets._routes) == {"rt_a", "rt_d"}

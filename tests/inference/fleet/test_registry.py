@@ -15,7 +15,7 @@ from inference.contract.kinds import (
 )
 from inference.contract.sealing import encrypt, worker_key
 from inference.contract.snapshot import PoolRecord
-from inference.decisions.breaker import Verdict
+from inference.decisions.breaker import Capacity, Verdict
 from inference.fleet.peers import PeerLoad
 from inference.fleet.registry import FleetRegistry
 from inference.workers.connections import Connections
@@ -286,6 +286,57 @@ def test_the_others_load_counts_at_workers_there_are_and_at_those_to_come(
     assert (second.peers_inflight, second.kv_used) == (1, None)
     fleet.apply_loads({})
     assert (first.peers_inflight, first.peers_prefill_tokens, first.kv_used) == (0, 0, None)
+
+
+def test_prompts_of_one_that_left_and_of_one_that_came_by_its_name_are_added_up(
+    fleet: FleetRegistry,
+) -> None:
+    for tokens in (100, 20):
+        apply(fleet, pool_record("a", FIRST))
+        fleet.ready("pool_a")[0].lease(tokens)
+        apply(fleet, pool_record("b", FIRST))
+    apply(fleet, pool_record("a", FIRST))
+    fleet.ready("pool_a")[0].lease(3)
+    assert fleet.prefill_tokens() == {"pool_a-0": 123}
+    assert fleet.inflight() == {"pool_a-0": 3}
+
+
+def test_one_that_is_set_aside_is_passed_over_until_its_time_is_over(
+    fleet: FleetRegistry,
+) -> None:
+    apply(fleet, pool_record("a", FIRST, SECOND))
+    everybody = fleet.capacity("pool_a", 0.0)
+    first, second = everybody.workers
+    first.lease(now_s=0.0).release(Verdict.WORKING, now_s=1.0, aside_s=5.0)
+    assert fleet.capacity("pool_a", 5.9) == Capacity((second,), aside=(first,))
+    assert fleet.set_aside(["pool_a", "pool_b"], 5.9) == ("pool_a-0",)
+    assert (fleet.breakers(5.9), fleet.open_breakers()) == ({}, {"pool_a": 0})
+    apply(fleet, pool_record("a", FIRST, SECOND))
+    assert fleet.capacity("pool_a", 5.9).aside == (first,)
+    # with nobody aside it is what was built with the configuration
+    assert fleet.capacity("pool_a", 6.0) is fleet.capacity("pool_a", 0.0)
+    assert fleet.set_aside(["pool_a"], 6.0) == ()
+
+
+def test_a_request_of_a_former_life_opens_and_sets_aside_nothing() -> None:
+    opened: list[str] = []
+    connections = Connections(is_forbidden=lambda _ip, _port: False)
+    fleet = FleetRegistry(
+        origin_of=connections.origin_of,
+        data_key=DATA_KEY,
+        chance=lambda: 0.0,
+        opened=opened.append,
+    )
+    apply(fleet, pool_record("a", FIRST, breaker_min_requests=1))
+    bad, busy = (fleet.ready("pool_a")[0].lease(now_s=0.0) for _ in range(2))
+    apply(fleet, pool_record("a", SECOND, breaker_min_requests=1))
+    bad.release(Verdict.BAD, now_s=1.0)
+    busy.release(Verdict.WORKING, now_s=1.0, aside_s=5.0)
+    assert opened == []
+    assert fleet.breakers(1.0) == {}
+    assert fleet.set_aside(["pool_a"], 1.0) == ()
+    fleet.ready("pool_a")[0].lease(now_s=1.0).release(Verdict.BAD, now_s=2.0)
+    assert opened == ["pool_a"]
 
 
 def test_prompts_under_way_are_told_by_worker(fleet: FleetRegistry) -> None:

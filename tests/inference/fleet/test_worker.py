@@ -14,7 +14,7 @@ POLICY = BreakerPolicy(failure_percent=50, min_requests=1, open_s=5.0)
 
 
 def breaker() -> WorkerBreaker:
-    return WorkerBreaker(POLICY, chance=lambda: 0.0, changed=lambda _before, _after: None)
+    return WorkerBreaker(POLICY, chance=lambda: 0.0, changed=lambda _breaker, _before, _after: None)
 
 
 @pytest.fixture
@@ -62,11 +62,13 @@ def test_no_order_of_ends_brings_a_count_below_zero(worker: Worker) -> None:
 
 
 def test_the_prefill_rate_is_learned_with_what_was_queued_before(worker: Worker) -> None:
+    worker.peers_prefill_tokens = 2_000
     worker.lease(1_000, now_s=0.0)
-    worker.lease(1_000, now_s=0.0).note_content(2.0)
-    assert worker.prefill_rate == 1_000.0
-    worker.lease(1_000, now_s=2.0).note_content(3.0)
-    assert worker.prefill_rate == 1_000.0 + 0.2 * (2_000.0 - 1_000.0)
+    for _ in range(80):
+        lease = worker.lease(1_000, now_s=0.0)
+        lease.note_content(4.0)
+        lease.release(Verdict.GOOD)
+    assert worker.prefill_rate == pytest.approx(1_000.0)
 
 
 def test_short_prompts_teach_nothing_of_the_prefill_rate(worker: Worker) -> None:
@@ -74,9 +76,58 @@ def test_short_prompts_teach_nothing_of_the_prefill_rate(worker: Worker) -> None
     assert worker.prefill_rate == USUAL_PREFILL_RATE
 
 
-def test_a_rate_stays_within_reason(worker: Worker) -> None:
+def test_no_one_prompt_changes_a_rate_by_more_than_a_third(worker: Worker) -> None:
     worker.lease(1_000, now_s=5.0).note_content(5.0)
-    assert worker.prefill_rate == 1_000_000.0
+    assert worker.prefill_rate == pytest.approx(USUAL_PREFILL_RATE * 4**0.2)
+    worker.lease(1_000, now_s=5.0).note_content(900.0)
+    assert worker.prefill_rate == pytest.approx(USUAL_PREFILL_RATE)
+
+
+@pytest.mark.parametrize(("took_s", "expected"), [(0.0, 1_000_000.0), (9_000.0, 10.0)])
+def test_a_rate_stays_within_reason(worker: Worker, took_s: float, expected: float) -> None:
+    for _ in range(40):
+        worker.lease(1_000, now_s=5.0).note_content(5.0 + took_s)
+    assert worker.prefill_rate == expected
+
+
+def test_a_prompt_of_unknown_length_teaches_nothing(worker: Worker) -> None:
+    worker.lease(5_000, now_s=0.0, teaches=False).note_content(9.0)
+    assert worker.prefill_rate == USUAL_PREFILL_RATE
+
+
+def test_a_request_of_a_former_life_teaches_the_next_one_nothing(worker: Worker) -> None:
+    lease = worker.lease(5_000, now_s=0.0)
+    worker.begin_life("again", salt=5, breaker=breaker())
+    lease.note_content(9.0)
+    lease.release(aside_s=5.0)
+    assert worker.prefill_rate == USUAL_PREFILL_RATE
+    assert worker.breaker.aside_until == 0.0
+    assert under_way(worker) == (0, 0)
+
+
+def test_a_worker_that_says_not_now_is_set_aside_until_its_longest_wish_is_over(
+    worker: Worker,
+) -> None:
+    worker.lease(now_s=10.0).release(Verdict.WORKING, now_s=11.0, aside_s=7.0)
+    worker.lease(now_s=10.0).release(Verdict.WORKING, now_s=12.0, aside_s=1.0)
+    assert worker.breaker.aside_until == 18.0
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_an_answer_to_what_was_sent_since_takes_it_back_and_no_older_one(
+    worker: Worker, is_stream: bool
+) -> None:
+    older = worker.lease(now_s=9.0)
+    worker.lease(now_s=10.0).release(Verdict.WORKING, now_s=10.0, aside_s=7.0)
+    older.note_content(11.0)
+    older.release(Verdict.GOOD, now_s=11.0)
+    assert worker.breaker.aside_until == 17.0
+    newer = worker.lease(now_s=12.0)
+    if is_stream:
+        newer.note_content(13.0)
+    else:
+        newer.release(Verdict.GOOD, now_s=13.0)
+    assert worker.breaker.aside_until == 0.0
 
 
 def test_a_new_life_forgets_what_was_learned_but_not_what_is_under_way(worker: Worker) -> None:

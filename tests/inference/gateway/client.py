@@ -129,9 +129,10 @@ def request_bytes(
     method: str = "POST",
     token: str | None = TOKEN,
     headers: Mapping[str, str] | None = None,
+    host: str = "gateway",
 ) -> bytes:
     """A request's bytes."""
-    lines = [f"{method} {path} HTTP/1.1", "host: gateway"]
+    lines = [f"{method} {path} HTTP/1.1", f"host: {host}"]
     if token is not None:
         lines.append(f"authorization: Bearer {token}")
     if body is not None and "transfer-encoding" not in (headers or {}):

@@ -149,7 +149,8 @@ async def is_accepting(port: int) -> bool:
 
 async def asked_of_admin(gateway: Running, path: str) -> Reply:
     """What the parent's own port answers."""
-    request = request_bytes(None, path=path, method="GET", token=None)
+    host = f"localhost:{gateway.admin_port}"
+    request = request_bytes(None, path=path, method="GET", token=None, host=host)
     return await send(gateway.admin_port, request)
 
 

@@ -177,8 +177,37 @@ async def test_refusals_and_full_workers_open_no_breaker(
     upstream.play(behaviour)
     for _ in range(3):
         await chat(touchy.port)
-    assert workers(touchy)[0] == "pool_a-0"
+        assert workers(touchy)[0] == "pool_a-0"
+        touchy.skipped_s += 1.5  # those that say "not now" are passed over for a second
     assert breakers(touchy) == {}
+
+
+async def test_refusals_do_not_thin_out_failures(upstream: Upstream) -> None:
+    refusal = '{"error":{"message":"x"}}'
+    statuses = (500, 400, 400, 500, 400, 400, 500, 400, 400)
+    upstream.play(*(Behaviour(status=one, body=refusal, calls=1) for one in statuses))
+    pool = pool_record("a", upstream.base_url, breaker_min_requests=3)
+    route = route_record("a", max_attempts=1)
+    async with running_gateway(configuration(pool, routes=(route,))) as gateway:
+        for _ in statuses:
+            await chat(gateway.port)
+        assert breakers(gateway) == {"pool_a-0": BreakerState.OPEN}
+
+
+async def test_a_second_worker_that_had_hardly_any_of_the_routes_time_is_not_blamed(
+    upstream: Upstream, other_upstream: Upstream
+) -> None:
+    upstream.play(Behaviour(delay_ms=250, status=500))
+    other_upstream.play(Behaviour(delay_ms=5_000))
+    pools = (
+        pool_record("a", upstream.base_url),
+        pool_record("b", other_upstream.base_url, **FIRST),
+    )
+    route = route_record("a", "b", total_timeout_ms=400)
+    async with running_gateway(configuration(*pools, routes=(route,))) as gateway:
+        assert (await chat(gateway.port)).status == 504
+        assert workers(gateway) == ["pool_a-0", "pool_b-0"]
+        assert breakers(gateway) == {}
 
 
 @pytest.mark.parametrize("is_stream", [False, True])

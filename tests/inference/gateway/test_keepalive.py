@@ -127,6 +127,7 @@ async def test_a_worker_s_own_comments_are_dropped_before_content_and_ours_go_on
     assert reply.text == "a"
 
 
+@pytest.mark.slow
 async def test_the_official_client_sees_nothing_but_chunks(upstream: Upstream) -> None:
     upstream.play(Behaviour(delay_ms=200, gap_ms=120))
     async with kept_alive(upstream) as gateway:

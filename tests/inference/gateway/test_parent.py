@@ -14,8 +14,12 @@ import pytest
 from inference.gateway.admin import Standing
 from inference.gateway.listener import CannotListen
 from inference.gateway.parent import GatewayParent
+from inference.gateway.processes import ServingProcess
+from tests.inference.gateway.client import request_bytes, send
 from tests.inference.stores import until
 from tests.installation import free_port
+
+pytestmark = pytest.mark.slow
 
 STANDIN = Path(__file__).with_name("standin.py")
 
@@ -130,6 +134,56 @@ async def test_a_child_that_will_not_end_is_killed(
     assert rig.parent.children == []
 
 
+def child_in(parent: GatewayParent, slot: int) -> ServingProcess:
+    return next(one for one in parent.children if one.slot == slot)
+
+
+async def test_a_successor_that_dies_while_the_old_one_drains_is_started_again_at_once(
+    tmp_path: Path,
+) -> None:
+    rig = Rig(tmp_path, processes=1)
+    rig.feel("stubborn")
+    async with rig.running() as parent:
+        rig.feel("")
+        parent.replace_all()
+        await until(lambda: "told 0" in rig.diary, "the old one to be told")
+        os.kill(child_in(parent, 1).pid, signal.SIGKILL)
+        await until(lambda: rig.diary.count("accepts 1") == 2, "another in its place")
+        assert child_in(parent, 0).is_leaving
+        assert parent.standing is Standing.READY
+        child_in(parent, 0).kill()
+
+
+async def test_a_child_that_dies_before_its_turn_is_started_again_at_once(rig: Rig) -> None:
+    rig.feel("stubborn")
+    async with rig.running() as parent:
+        rig.feel("")
+        parent.replace_all()
+        await until(lambda: "told 0" in rig.diary, "the first to be told")
+        waiting = child_in(parent, 1)
+        os.kill(waiting.pid, signal.SIGKILL)
+        await until(lambda: rig.diary.count("accepts 1") == 2, "another in its place")
+        assert not any(line in rig.diary for line in ("told 1", "started 3"))
+        child_in(parent, 0).kill()
+        await rig.until_accepting()
+        assert [one.slot for one in parent.children] == [1, 2]
+    assert rig.diary.count("started 1") == 2
+
+
+async def test_a_child_that_dies_while_its_successor_starts_is_followed_under_its_own_number(
+    rig: Rig,
+) -> None:
+    async with rig.running() as parent:
+        rig.feel("mute")
+        parent.replace_all()
+        await until(lambda: "started 2" in rig.diary, "a successor that never accepts")
+        rig.feel("")
+        os.kill(child_in(parent, 0).pid, signal.SIGKILL)
+        await until(lambda: rig.diary.count("accepts 0") == 2, "another in its place")
+        await rig.until_accepting()
+        assert [one.slot for one in parent.children] == [0, 2]
+
+
 async def test_a_child_that_dies_is_started_again_under_its_own_number(rig: Rig) -> None:
     async with rig.running() as parent:
         parent.replace_all()
@@ -139,6 +193,31 @@ async def test_a_child_that_dies_is_started_again_under_its_own_number(rig: Rig)
         await until(lambda: rig.diary.count("started 2") == 2, "another in its place")
         await rig.until_accepting()
         assert [one.slot for one in parent.children] == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:8401", 200),
+        ("LocalHost", 200),
+        ("rebound.example:8401", 421),
+        ("localhost.rebound.example", 421),
+        ("", 421),
+    ],
+)
+async def test_the_admin_port_answers_only_to_names_of_this_machine(
+    rig: Rig, host: str, status: int
+) -> None:
+    async with rig.running() as parent:
+        asked = request_bytes(None, path="/debug", method="GET", token=None, host=host)
+        reply = await send(parent.admin_port, asked)
+    assert reply.status == status
+    assert ("processes" in reply.json) is (status == 200)
+
+
+async def test_the_admin_port_answers_a_check_that_names_no_host(rig: Rig) -> None:
+    async with rig.running() as parent:
+        assert (await send(parent.admin_port, b"GET /ready HTTP/1.0\r\n\r\n")).status == 200
 
 
 async def test_an_admin_port_that_is_taken_is_said_by_its_setting(rig: Rig) -> None:

@@ -171,6 +171,31 @@ async def test_children_end_when_their_parent_is_killed(gateway: Running) -> Non
     await until(lambda: not any(map(is_running, children)), "the children to end")
 
 
+async def test_one_that_outlives_its_parent_drains_under_a_name_of_its_own(
+    gateway: Running, admin: Redis, upstream: Upstream
+) -> None:
+    upstream.play(Behaviour(gap_ms=300))
+    await publish_route(admin, upstream)
+    await until(lambda: have_applied(admin, 1), "both children to run on version 1")
+    async with streaming(gateway.port) as call:
+        await call.read_until(b"one")
+        own = {f"gw-1/{slot}-{pid}" for slot, pid in enumerate(gateway.children)}
+        gateway.process.kill()
+
+        async def is_told() -> bool:
+            records = {one.process: one for one in await vitals_of(admin)}
+            return any(sum(records[name].inflight.values()) for name in own & records.keys())
+
+        await until(is_told, "the request to be told of under the new name")
+        assert (await call.read_rest()).is_whole
+    await gateway.process.wait()
+
+    async def are_gone() -> bool:
+        return set(await admin.zrange(wire.SEEN, 0, -1)) == {b"gw-1/0", b"gw-1/1"}
+
+    await until(are_gone, "both to sign off, and their numbers to be missed")
+
+
 async def test_a_port_that_is_taken_is_said_by_its_settings_name(
     gateway: Running, own_store: OwnStore, tmp_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from inference.contract.events import End
 from inference.contract.kinds import ChargeKind, Outcome
 from inference.contract.snapshot import RouteRecord
+from inference.gateway.exchange import Exchange
 from inference.workers.connections import Origin
 from tests.inference.gateway.client import chat
 from tests.inference.gateway.rig import (
@@ -132,7 +133,10 @@ async def test_a_stream_that_outlasts_its_targets_limit_ends_in_an_error(
     upstream: Upstream, other_upstream: Upstream, limit: str, behaviour: Behaviour
 ) -> None:
     upstream.play(behaviour)
-    pools = (pool_record("a", upstream.base_url), pool_record("b", other_upstream.base_url))
+    pools = (
+        pool_record("a", upstream.base_url, breaker_min_requests=1),
+        pool_record("b", other_upstream.base_url),
+    )
     async with running_gateway(configuration(*pools, routes=(routed(**{limit: 250}),))) as gateway:
         reply = await chat(gateway.port, stream=True)
         assert (reply.status, reply.is_whole) == (200, False)
@@ -142,6 +146,45 @@ async def test_a_stream_that_outlasts_its_targets_limit_ends_in_an_error(
         assert charge.kind is ChargeKind.CUT
         assert other_upstream.calls == []
         assert gateway.inflight == 0
+        # falling silent is the worker's doing; that a sound stream takes longer is not
+        is_blamed = limit == "idle_timeout_ms"
+        assert set(gateway.fleet.breakers(gateway.stopwatch())) == (
+            {"pool_a-0"} if is_blamed else set()
+        )
+
+
+async def test_the_only_worker_is_given_a_moment_before_it_is_asked_again(
+    gateway: Gateway, upstream: Upstream
+) -> None:
+    upstream.play(Behaviour(status=500, calls=1), Behaviour())
+    gateway.u = 0.5
+    assert (await chat(gateway.port)).status == 200
+    first, second = upstream.calls
+    assert first.finished_at is not None
+    assert 0.1 <= second.received_at - first.finished_at <= 1.0
+
+
+async def test_a_worker_is_not_asked_again_if_the_routes_time_would_be_over(
+    upstream: Upstream,
+) -> None:
+    upstream.play(Behaviour(status=500, delay_ms=900))
+    route = route_record("a", total_timeout_ms=1_000)
+    snapshot = configuration(pool_record("a", upstream.base_url), routes=(route,))
+    async with running_gateway(snapshot) as gateway:
+        gateway.u = 0.999
+        reply = await chat(gateway.port)
+        assert (reply.status, reply.error["code"]) == (502, "upstream_failed")
+        assert len(upstream.calls) == 1
+
+
+async def test_another_worker_is_asked_at_once(
+    upstream: Upstream, other_upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Exchange, "_has_paused", None)  # nobody asks it to wait
+    upstream.play(Behaviour(status=500))
+    pools = (pool_record("a", upstream.base_url), pool_record("b", other_upstream.base_url))
+    async with running_gateway(configuration(*pools)) as gateway:
+        assert (await chat(gateway.port)).status == 200
 
 
 @pytest.mark.parametrize("is_stream", [False, True])

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 
 from inference.contract.kinds import Outcome
 from inference.contract.snapshot import GatewayRecord
-from tests.inference.gateway.client import chat, request_bytes, send, streaming
+from tests.inference.gateway.client import chat, opened, request_bytes, send, streaming
 from tests.inference.gateway.processes import (
     Running,
     asked_of_admin,
@@ -103,10 +103,17 @@ async def test_a_drained_gateway_says_so_serves_what_comes_and_keeps_no_connecti
     assert (own.status, own.json) == (503, {"status": "draining", "accepting": 2})
     reply = await chat(gateway.port)
     assert (reply.status, reply.headers["connection"]) == (200, "close")
+    async with opened(gateway.port, request_bytes(b"{" * 100)[:-10]):
+        await until(lambda: have_under_way(admin, 1), "a request that is still being sent")
+    await until(lambda: have_under_way(admin, 0), "its caller to be gone")
     await publish_route(admin, upstream, 3, GatewayRecord("gw-1"))
     await until(lambda: have_applied(admin, 3), "both children to know")
     assert (await asked_of_admin(gateway, "/ready")).status == 200
     assert "connection" not in (await chat(gateway.port)).headers
+
+
+async def have_under_way(admin: Redis, requests: int) -> bool:
+    return sum(one.requests for one in await vitals_of(admin)) == requests
 
 
 async def test_no_counter_goes_back_when_a_child_dies_and_one_that_stands_still_delays_nobody(

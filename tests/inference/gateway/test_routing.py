@@ -2,14 +2,17 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from inference.contract.kinds import Strategy
+from inference.contract.kinds import Strategy, Task
 from inference.fleet.peers import PeerLoad
-from tests.inference.gateway.client import chat, streaming
+from inference.fleet.worker import USUAL_PREFILL_RATE
+from tests.inference.gateway.client import chat, post, streaming
 from tests.inference.gateway.rig import (
+    MODEL,
     Gateway,
     configuration,
     pool_record,
@@ -140,6 +143,63 @@ async def test_a_conversation_stays_with_the_worker_that_has_it_cached(
         assert await workers_of(gateway, messages=other) == ["pool_a-1"]
         gateway.fleet.apply_loads({"pool_a-1": PeerLoad(inflight=2)})
         assert await workers_of(gateway, messages=other) == ["pool_a-1"]
+
+
+@pytest.mark.parametrize("status", [429, 500])
+async def test_a_worker_that_gave_no_content_has_nothing_cached(
+    upstream: Upstream, other_upstream: Upstream, status: int
+) -> None:
+    upstream.play(Behaviour(status=status, calls=1), Behaviour())
+    pool = pool_record("a", upstream.base_url, other_upstream.base_url)
+    route = route_record("a", strategy=LEAST_WORK)
+    async with running_gateway(configuration(pool, routes=(route,))) as gateway:
+        messages = long_prompt("x")
+        assert await workers_of(gateway, messages=messages) == ["pool_a-0", "pool_a-1"]
+        gateway.skipped_s = 2.0
+        gateway.u = 0.0
+        # the second is warm by now; without it the first would be taken
+        assert await workers_of(gateway, messages=messages) == ["pool_a-1"]
+        assert attempts(gateway)[0]["warm"] is True
+        assert await workers_of(gateway, messages=long_prompt("y")) == ["pool_a-0"]
+
+
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [
+        ("/tokenize", '{"count":1,"max_model_len":1,"tokens":[1]}'),
+        ("/v1/embeddings", '{"data":[{"index":0,"embedding":[0.5]}]}'),
+    ],
+)
+async def test_a_call_that_generates_nothing_warms_nobody(
+    upstream: Upstream, other_upstream: Upstream, path: str, answer: str
+) -> None:
+    other_upstream.play(Behaviour(body=answer, calls=1), Behaviour())
+    pool = pool_record("a", upstream.base_url, other_upstream.base_url)
+    route = route_record("a", strategy=LEAST_WORK)
+    kind = Task.EMBED if path == "/v1/embeddings" else Task.GENERATE
+    embedding = configuration(pool, routes=(route,), models=(replace(MODEL, task=kind),))
+    async with running_gateway(embedding) as gateway:
+        gateway.u = 0.9
+        messages = long_prompt("x")
+        reply = await post(gateway.port, path, messages=messages)
+        assert (reply.status, attempts(gateway)[0]["worker"]) == (200, "pool_a-1")
+        gateway.apply(configuration(pool, routes=(route,)))
+        gateway.u = 0.0
+        assert await workers_of(gateway, messages=messages) == ["pool_a-0"]
+
+
+async def test_a_picture_counts_as_no_text_and_teaches_no_rate(upstream: Upstream) -> None:
+    upstream.play(Behaviour(delay_ms=150))
+    picture = {"url": "data:image/png;base64," + "A" * 900_000}
+    messages = [{"role": "user", "content": [{"type": "image_url", "image_url": picture}]}]
+    async with running_gateway(configuration(pool_record("a", upstream.base_url))) as gateway:
+        (worker,) = gateway.fleet.ready("pool_a")
+        found = []
+        gateway.books.wrote = lambda _fact: found.append(worker.prefill_tokens)
+        reply = await chat(gateway.port, messages=messages, stream=True)
+        assert reply.text == "one two three four five"
+        assert 0 < found[0] < 100
+        assert worker.prefill_rate == USUAL_PREFILL_RATE
 
 
 async def test_only_what_is_not_cached_counts_as_prefill_and_only_until_the_first_token(

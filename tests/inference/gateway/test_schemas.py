@@ -302,3 +302,33 @@ def test_every_endpoints_body_goes_on_as_it_came_but_for_the_model(
 @pytest.mark.parametrize("endpoint", list(Endpoint))
 def test_no_endpoint_is_without_a_way_to_be_read(endpoint: Endpoint) -> None:
     assert refused(b'{"model":7}', endpoint).param == "model"
+
+
+PICTURE = "data:image/png;base64," + "A" * 500
+
+
+@pytest.mark.parametrize(
+    ("content", "media_bytes"),
+    [
+        ("plain", 0),
+        ("data: with words, and commas", 0),
+        ('{"data": "quoted"}', 0),
+        ([{"type": "image_url", "image_url": {"url": PICTURE}}], len(PICTURE) + 2),
+        ([{"type": "input_audio", "input_audio": {"data": "B" * 100}}], len('"data": ""') + 100),
+        ([{"url": PICTURE}, {"type": "text", "text": "and"}, {"url": PICTURE}], 1_048),
+    ],
+)
+def test_pictures_and_sounds_are_told_apart_from_text(content: object, media_bytes: int) -> None:
+    messages = [{"role": "user", "content": content}]
+    body = json.dumps({"model": "m", "messages": messages}).encode()
+    assert parse_request(Endpoint.CHAT, body).media_bytes == media_bytes
+
+
+def test_embedded_prompts_are_no_text() -> None:
+    request = parse_request(Endpoint.COMPLETIONS, b'{"model":"m","prompt_embeds":"AAAA"}')
+    assert request.media_bytes == 6
+
+
+def test_looking_for_pictures_takes_no_longer_than_reading() -> None:
+    body = json.dumps({"model": "m", "messages": ['"data:/' * 50_000, "data:" + "/" * 500_000]})
+    assert parse_request(Endpoint.CHAT, body.encode()).media_bytes == 0

@@ -10,7 +10,7 @@ from inference.contract.kinds import WorkerState
 from inference.fleet.directory import directory_path
 from inference.pools.provisioners.process import ProcessProvisioner
 from tests.inference.pools.engines import StandinLine, end_all, host_for
-from tests.inference.pools.rig import FAKE, READY_AFTER_S, Rig, all_in
+from tests.inference.pools.rig import FAKE, NEWER_THAN_ANY, READY_AFTER_S, Rig, all_in, say
 
 
 @pytest.fixture
@@ -40,7 +40,8 @@ def rig(client: Redis, tmp_path: Path) -> Rig:
 
 @pytest.fixture
 async def serving(rig: Rig) -> Rig:
-    """A rig with two ready workers."""
+    """A rig with two ready workers, and a gateway that knows at once who is to be left alone."""
+    await say(rig, NEWER_THAN_ANY, inflight=0)
     rig.want(FAKE)
     await rig.look()
     await rig.look(READY_AFTER_S)

@@ -2,17 +2,17 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from redis.asyncio import Redis
 
+from inference.contract.codec import encode_vitals
 from inference.contract.fleet import Directory
-from inference.contract.kinds import (
-    Provisioner,
-    Task,
-    WorkerState,
-)
+from inference.contract.kinds import ProcessRole, Provisioner, Task, WorkerState
 from inference.contract.snapshot import ConfigSnapshot, ModelRecord, PoolRecord
+from inference.contract.vitals import Applied, Vitals
+from inference.contract.wire import vitals_key
 from inference.fleet.directory import DirectoryWriter, read_directory
 from inference.fleet.lease import LeaderLease
 from inference.pools.hearing import hear
@@ -24,6 +24,8 @@ from tests.inference.pools.engines import DATA_KEY, POOL
 
 FAKE = replace(POOL, provisioner=Provisioner.FAKE, replicas=2)
 READY_AFTER_S = 10.0
+NEWER_THAN_ANY = 1_000_000
+"""A generation of the directory."""
 
 
 def snapshot_of(*pools: PoolRecord, version: int = 1) -> ConfigSnapshot:
@@ -52,7 +54,7 @@ class Rig:
             lease=self.lease,
             writer=DirectoryWriter(self.client, data_key=DATA_KEY, path=self.path),
             provisioners={Provisioner.FAKE: self.fake, **self.others},
-            hear=lambda: hear(self.client, clock=self.clock),
+            hear=partial(hear, self.client),
             clock=self.clock,
         )
 
@@ -72,6 +74,22 @@ class Rig:
 
     async def states(self) -> dict[str, WorkerState]:
         return {entry.id: entry.state for entry in (await self.directory()).workers}
+
+
+async def say(rig: Rig, generation: int, inflight: int) -> None:
+    """Have one gateway report what it knows and has running on the second worker."""
+    vitals = Vitals(
+        role=ProcessRole.GATEWAY,
+        gateway="gw",
+        process="gw-0",
+        pid=1,
+        started_at=0,
+        written_at=0,
+        applied=Applied(),
+        directory_generation=generation,
+        inflight={"pool_a-1": inflight},
+    )
+    await rig.client.set(vitals_key("gw-0"), encode_vitals(vitals))
 
 
 def all_in(state: WorkerState, ordinals: Iterable[int] = (0, 1)) -> dict[str, WorkerState]:

@@ -1,5 +1,6 @@
 """Workers drained to be kept and restarted one by one, by a supervisor on a real store."""
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -9,9 +10,7 @@ from inference.contract import wire
 from inference.contract.kinds import PoolPower, WorkerState
 from inference.pools.base import Source
 from inference.pools.hearing import hear
-from tests.inference.clocks import HandClock
-from tests.inference.pools.rig import FAKE, READY_AFTER_S, Rig, all_in
-from tests.inference.pools.test_supervisor import say
+from tests.inference.pools.rig import FAKE, READY_AFTER_S, Rig, all_in, say
 
 
 async def test_a_cordoned_worker_is_drained_once_the_gateways_say_so_and_comes_back(
@@ -60,7 +59,7 @@ async def test_a_restart_of_one_worker_drains_it_and_starts_it_anew(serving: Rig
 
 
 async def test_a_gateway_that_fell_silent_holds_up_a_drain_until_its_deadline(serving: Rig) -> None:
-    await serving.client.zadd(wire.SEEN, {"gw-2/0": serving.clock()})
+    await serving.client.zadd(wire.SEEN, {"gw-2/0": time.time()})
     serving.want(replace(FAKE, power=PoolPower.STOPPED))
     await serving.look()
     await serving.look(FAKE.drain_timeout_s - 1)
@@ -70,12 +69,20 @@ async def test_a_gateway_that_fell_silent_holds_up_a_drain_until_its_deadline(se
 
 
 async def test_silent_is_who_was_seen_of_late_and_has_no_vitals(client: Redis, rig: Rig) -> None:
-    clock = HandClock()
     await say(rig, 1, inflight=0)
-    seen = {"gw-0": 0, "gw-1/0": 0, "gw-2/1": -601, "pools/host-1": 0}
-    await client.zadd(wire.SEEN, {name: clock() + age for name, age in seen.items()})
-    heard = await hear(client, clock=clock)
+    seen = {"gw-0": 0, "gw-1/0": 0, "gw-2/1": -605, "pools/host-1": 0}
+    await client.zadd(wire.SEEN, {name: time.time() + age for name, age in seen.items()})
+    heard = await hear(client)
     assert heard.silent == {"gw-1/0"}
+    assert [one.process for one in heard.vitals] == ["gw-0"]
+
+
+async def test_a_gateway_of_another_release_is_as_good_as_silent(client: Redis, rig: Rig) -> None:
+    await say(rig, 1, inflight=0)
+    for name in ("gw-9/0", "pools/host-1"):
+        await client.set(wire.vitals_key(name), b'{"v":2,"d":{}}')
+    heard = await hear(client)
+    assert heard.silent == {"gw-9/0"}
     assert [one.process for one in heard.vitals] == ["gw-0"]
 
 

@@ -34,6 +34,8 @@ from tests.inference.pools.engines import (
 )
 from tests.inference.stores import until
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def taken_port() -> Iterator[int]:

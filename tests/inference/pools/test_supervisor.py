@@ -3,18 +3,12 @@
 from dataclasses import replace
 
 from inference.contract import wire
-from inference.contract.codec import encode_vitals
-from inference.contract.kinds import (
-    PoolPower,
-    ProcessRole,
-    WorkerState,
-)
-from inference.contract.vitals import Applied, Vitals
+from inference.contract.kinds import PoolPower, WorkerState
 from inference.decisions.lifecycle import Presence
 from inference.fleet.directory import read_directory
 from inference.pools.supervisor import REFRESH_S
 from tests.inference.pools.engines import DATA_KEY
-from tests.inference.pools.rig import FAKE, READY_AFTER_S, Rig, all_in
+from tests.inference.pools.rig import FAKE, READY_AFTER_S, Rig, all_in, say
 
 
 async def test_wanted_workers_are_started_shown_and_shown_ready(rig: Rig) -> None:
@@ -75,22 +69,6 @@ async def test_a_refused_start_is_shown_with_its_reason_and_where_it_would_be(ri
     assert entry.base_url == "http://127.0.0.1:9/v1"
 
 
-async def say(rig: Rig, generation: int, inflight: int) -> None:
-    """Have one gateway report what it knows and has running on the second worker."""
-    vitals = Vitals(
-        role=ProcessRole.GATEWAY,
-        gateway="gw",
-        process="gw-0",
-        pid=1,
-        started_at=0,
-        written_at=0,
-        applied=Applied(),
-        directory_generation=generation,
-        inflight={"pool_a-1": inflight},
-    )
-    await rig.client.set(wire.vitals_key("gw-0"), encode_vitals(vitals))
-
-
 async def test_fewer_replicas_end_a_worker_once_the_gateways_have_left_it(serving: Rig) -> None:
     await say(serving, 2, inflight=1)
     serving.want(replace(FAKE, replicas=1))
@@ -118,10 +96,22 @@ async def test_gateways_that_never_answer_delay_a_drain_to_its_deadline(serving:
     assert serving.fake.told == ["pool_a-0", "pool_a-1"]
 
 
-async def test_unreadable_vitals_count_as_no_answer(serving: Rig) -> None:
-    await serving.client.set(wire.vitals_key("gw-9"), b"{}")
+async def test_vitals_of_another_release_delay_a_drain_to_its_deadline(serving: Rig) -> None:
+    await serving.client.set(wire.vitals_key("gw-9/0"), b"{}")
     serving.want()
     await serving.look()
+    await serving.look(FAKE.drain_timeout_s - 1)
+    assert serving.fake.told == []
+    await serving.look(1)
+    assert serving.fake.told == ["pool_a-0", "pool_a-1"]
+
+
+async def test_when_no_gateway_is_heard_nobody_is_taken_to_have_left_a_worker(
+    serving: Rig,
+) -> None:
+    serving.want(replace(FAKE, power=PoolPower.STOPPED))
+    await serving.look()
+    await serving.client.delete(wire.vitals_key("gw-0"), wire.SEEN)
     await serving.look(1)
     assert serving.fake.told == []
 
