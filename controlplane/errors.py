@@ -84,6 +84,13 @@ class Conflict(ControlPlaneError):
     http_status = 409
 
 
+class DatabaseBehind(Conflict):
+    """Somebody holds a newer configuration than the database: an edit would be of another history.
+
+    The code is that of any conflict; the message names the command that mends it.
+    """
+
+
 class InUse(Conflict):
     """Something still depends on the object; `fields` names the dependants by noun."""
 

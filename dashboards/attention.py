@@ -11,6 +11,8 @@ from dashboards.kinds import NeedKind
 MANY_FAILURES, MOST_FAILURES = 0.05, 0.5
 """One in twenty is more than a retry hides; at one in two the service is down for its callers."""
 
+_PARTLY_SILENT = "Its other processes serve; it does not count as live until all of them report."
+
 _TROUBLED = {"down": "crit", "degraded": "warn", "unknown": "idle"}
 _ICONS = {"crit": "crit", "warn": "warn", "idle": "nodata"}
 
@@ -48,11 +50,11 @@ def _gateways(scene: Scene) -> Iterator[Need]:
     if scene.has_store and coverage.seen == 0:
         detail = "None has said anything within the last 10 minutes."
         yield Need(NeedKind.NO_GATEWAY, "crit", "No gateway reports", detail)
-    if coverage.missing:
-        names = words.named(coverage.missing)
-        verb = "is" if len(coverage.missing) == 1 else "are"
-        title = f"{names} {verb} silent"
+    if coverage.silent:
+        title = _silent(coverage.silent)
         yield Need(NeedKind.SILENT_GATEWAY, "crit", title, coverage_sentence(scene))
+    for one in coverage.partly:
+        yield Need(NeedKind.SILENT_GATEWAY, "warn", one.words, _PARTLY_SILENT)
     for one in scene.refusals:
         version = "a version" if one.version is None else f"version {one.version}"
         title, detail = f"{one.gateway} refused {version}", one.why or "It runs the one before."
@@ -114,5 +116,12 @@ def coverage_sentence(scene: Scene) -> str:
     told = f"{coverage.live} of {coverage.seen} {noun} {verb}"
     if not coverage.missing:
         return told
-    verb = "is" if len(coverage.missing) == 1 else "are"
-    return f"{told}: {words.named(coverage.missing)} {verb} silent"
+    silent = [_silent(coverage.silent)] if coverage.silent else []
+    if not coverage.partly:
+        return f"{told}: {silent[0]}"
+    partly = [one.words for one in coverage.partly]
+    return "; ".join((f"{told} in full", *silent, *partly))
+
+
+def _silent(names: Sequence[str]) -> str:
+    return f"{words.named(names)} {'is' if len(names) == 1 else 'are'} silent"

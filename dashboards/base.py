@@ -18,7 +18,10 @@ SLOTS = 7
 
 @dataclass(frozen=True, slots=True)
 class PoolLine:
-    """A pool as the overview lists it. `ready` is None when nobody can tell."""
+    """A pool as the overview lists it. `ready` is None when nobody can tell.
+
+    `is_priced` is whether its model has a price.
+    """
 
     id: str
     name: str
@@ -27,6 +30,7 @@ class PoolLine:
     reason: str
     ready: int | None
     wanted: int
+    is_priced: bool = True
 
 
 @dataclass(frozen=True, slots=True)

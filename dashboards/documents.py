@@ -16,7 +16,7 @@ from dashboards.attention import Need, coverage_sentence, gap_needs_of, needs_of
 from dashboards.base import Chart, PoolLine, Scene
 from dashboards.figures import figure_of
 from dashboards.kinds import Page
-from dashboards.prices import NO_PRICE, lacks_price
+from dashboards.prices import NO_PRICE
 from dashboards.registry import panels_of
 from dashboards.tiles import tiles_of
 
@@ -106,7 +106,7 @@ def _row(scene: Scene, pool: PoolLine) -> dict[str, Any]:
     """A pool of the overview's table, as text; a figure nobody told is "no data" or a dash."""
     word, icon, tone = STATES[pool.state]
     summary = scene.view.pool_summaries.get(pool.id)
-    figures = _NO_FIGURES if summary is None else _figures_of(summary)
+    figures = _NO_FIGURES if summary is None else _figures_of(summary, pool)
     return {
         "id": pool.id,
         "name": pool.name,
@@ -130,7 +130,7 @@ _NO_FIGURES = {
 }
 
 
-def _figures_of(summary: Summary) -> dict[str, Any]:
+def _figures_of(summary: Summary, pool: PoolLine) -> dict[str, Any]:
     used = summary.kv_used
     first = summary.first_token_ms.get(_HEADLINE)
     return {
@@ -138,13 +138,13 @@ def _figures_of(summary: Summary) -> dict[str, Any]:
         "kv": words.NO_DATA if used is None else words.per_cent(used),
         "queue": f"{_or_dash(summary.running)} / {_or_dash(summary.waiting)}",
         "first_token": _DASH if first is None else words.milliseconds(first),
-        "cost": _cost_of(summary),
+        "cost": _cost_of(summary, pool),
     }
 
 
-def _cost_of(summary: Summary) -> str:
+def _cost_of(summary: Summary, pool: PoolLine) -> str:
     cost = summary.cost_nanousd_per_hour
-    if lacks_price(summary):
+    if summary.lacks_price(is_priced=pool.is_priced):
         return NO_PRICE
     return _DASH if cost is None else words.dollars(cost)
 

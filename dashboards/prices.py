@@ -1,6 +1,5 @@
 """What is said of cost where a price is missing: "no price", never $0.00."""
 
-from controlplane.selectors.live import Summary
 from dashboards import words
 from dashboards.base import Scene, Values
 from dashboards.kinds import Page
@@ -9,18 +8,21 @@ NO_PRICE = "no price"
 SOME_UNPRICED = "some have no price"
 
 
-def lacks_price(summary: Summary) -> bool:
-    """Whether requests of the last minute have no price and nothing else of it was booked."""
-    if summary.cost_nanousd_per_hour is None:
-        return summary.requests_per_s is not None
-    return summary.has_unknown_cost and summary.cost_nanousd_per_hour == 0
+def lacks_price(scene: Scene) -> bool:
+    """Whether nothing was booked in the last minute, and no price says that it cost nothing."""
+    return scene.view.summary.lacks_price(is_priced=_is_priced(scene))
+
+
+def _is_priced(scene: Scene) -> bool:
+    """Whether any model that is served has a price; nothing served costs nothing."""
+    return not scene.pools or any(pool.is_priced for pool in scene.pools)
 
 
 def priced_costs(scene: Scene) -> Values:
     """The cost of each bucket; nowhere a 0 if all that is shown has no price."""
     total = scene.view.total
     costs = total.cost_nanousd_per_hour
-    has_unpriced = lacks_price(scene.view.summary) or any(
+    has_unpriced = lacks_price(scene) or any(
         cost is None and requests for cost, requests in zip(costs, total.requests, strict=True)
     )
     return [None] * len(costs) if has_unpriced and not any(costs) else costs
@@ -34,6 +36,7 @@ def why_unpriced(scene: Scene) -> str:
             pool.model
             for pool in scene.pools
             if scene.page is Page.POOL
+            or not _is_priced(scene)
             or ((one := summaries.get(pool.id)) is not None and one.has_unknown_cost)
         }
     )

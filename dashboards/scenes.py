@@ -75,6 +75,7 @@ def _line(row: Pool, fleet: Fleet | None) -> PoolLine:
         reason=condition.reason,
         ready=condition.ready,
         wanted=condition.wanted,
+        is_priced=row.is_priced,
     )
 
 

@@ -92,7 +92,7 @@ def _utilisation(scene: Scene) -> Figure:
 def _cost(scene: Scene) -> Figure:
     summary = scene.view.summary
     rate = summary.cost_nanousd_per_hour
-    if lacks_price(summary):
+    if lacks_price(scene):
         return Figure("", note=NO_PRICE)
     if rate is None:
         return Figure("", note=words.NO_DATA)

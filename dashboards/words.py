@@ -67,3 +67,8 @@ def parts(text: str) -> tuple[str, str]:
     if not figure:
         return text, ""
     return (text, "") if unit in ("k", "M") else (figure, unit)
+
+
+def idle_minute(*, is_reported: bool) -> str:
+    """Why the last minute has no share of failures."""
+    return f"{'No requests' if is_reported else 'No gateway reported'} in the last minute."

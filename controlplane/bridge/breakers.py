@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from controlplane.bridge.vitals import Fleet
-from controlplane.decisions.breakers import BreakerFacts, breakers_of, panic_at
+from controlplane.decisions.breakers import BreakerFacts, breakers_of, last_resort_at, panic_at
 from controlplane.models import Pool
 from inference.contract.kinds import PoolPower, Provisioner, WorkerState
 
@@ -16,6 +16,11 @@ def breakers_in(fleet: Fleet, pool: Pool) -> Sequence[BreakerFacts]:
 def panic_in(fleet: Fleet, pool: Pool, breakers: Sequence[BreakerFacts]) -> Sequence[str]:
     """The gateway processes that ignore them, for too few workers would be left."""
     return panic_at(_ready_in(fleet, pool), breakers, percent=pool.panic_percent)
+
+
+def last_resort_in(fleet: Fleet, pool: Pool, breakers: Sequence[BreakerFacts]) -> Sequence[str]:
+    """The gateway processes at which every breaker is open: the pool is sent to last there."""
+    return last_resort_at(_ready_in(fleet, pool), breakers, percent=pool.panic_percent)
 
 
 def _ready_in(fleet: Fleet, pool: Pool) -> frozenset[str]:

@@ -21,8 +21,11 @@ NEWER_KEY = "hw:configuration:newer"
 NEWER_LIFE_S = 60
 """Some sweeps: the word goes when nobody repeats it."""
 
-ADOPT = "manage.py adopt_configuration"
-"""What makes a database that was put back the one truth again."""
+ADOPT = (
+    ".venv/bin/python -m controlplane.local manage adopt_configuration "
+    "(on several machines: manage.py adopt_configuration)"
+)
+"""What makes a database that was put back the one truth again, to be pasted."""
 
 NO_STORE = "the state store is not answering"
 
@@ -105,10 +108,15 @@ def words_about(newer: Newer) -> str:
 
 def configuration_part(word: bytes | None) -> Part:
     """Whether the database's configuration is the newest there is, by the word of the sweep."""
-    if word is None:
+    newer = newer_told(word)
+    if newer is None:
         return Part("configuration", "ok")
-    newer = msgspec.json.decode(word, type=_Word).newer
     return Part("configuration", "degraded", advice_about(newer), facts=facts_about(newer))
+
+
+def newer_told(word: bytes | None) -> Newer | None:
+    """Who is ahead of the database, by the word of the sweep; None without one."""
+    return None if word is None else msgspec.json.decode(word, type=_Word).newer
 
 
 def advice_about(newer: Newer) -> str:

@@ -5,9 +5,12 @@ publisher can't put an older version over a newer one, and a gateway never reads
 sections aren't there. Nothing here fails an edit: it's committed, and the sweep publishes it again.
 """
 
+import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import structlog
 from django.conf import settings
@@ -41,9 +44,12 @@ return missing
 """
 
 # KEYS: manifest, lineage, seeded_at, marks. ARGV: lineage, version, sealed manifest, now, channel,
-# then journals and their marks. A store that is seeded anew takes the ledger's marks for its own:
-# an emptied one has none, and those of another ledger are too high for one that was put back.
-# Returns 1 when the manifest was swapped, 0 when it's there already, -1 when a newer one is.
+# digest, then journals and their marks. A store that is seeded anew takes the ledger's marks for
+# its own: an emptied one has none, and those of another ledger are too high for one that was put
+# back. The digest of a manifest that an older release put there is missing or of a former one, so
+# equal bytes count as well.
+# Returns 1 when the manifest was swapped, 0 when it's there already, -1 when a newer one is, or
+# another of the same version.
 _SWAP = """
 local lineage = redis.call('HGET', KEYS[1], 'lineage')
 local version = tonumber(redis.call('HGET', KEYS[1], 'version') or '0')
@@ -52,10 +58,13 @@ if lineage and (lineage > ARGV[1] or (lineage == ARGV[1] and version > offered))
 local is_new = not lineage or lineage ~= ARGV[1] or version < offered
 if is_new then
     redis.call('HSET', KEYS[1], 'lineage', ARGV[1], 'version', ARGV[2], 'sealed', ARGV[3])
+elseif redis.call('HGET', KEYS[1], 'digest') ~= ARGV[6] then
+    if redis.call('HGET', KEYS[1], 'sealed') ~= ARGV[3] then return -1 end
 end
+redis.call('HSET', KEYS[1], 'digest', ARGV[6])
 if redis.call('GET', KEYS[2]) ~= ARGV[1] then
     redis.call('DEL', KEYS[4])
-    for i = 6, #ARGV, 2 do redis.call('HSET', KEYS[4], ARGV[i], ARGV[i + 1]) end
+    for i = 7, #ARGV, 2 do redis.call('HSET', KEYS[4], ARGV[i], ARGV[i + 1]) end
     redis.call('SET', KEYS[2], ARGV[1])
     redis.call('SET', KEYS[3], ARGV[4])
 else
@@ -86,6 +95,15 @@ _RESULTS: Mapping[int, Publication] = {
     0: Publication.CURRENT,
     -1: Publication.REFUSED,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The manifest that the store holds: its place in history, and what tells its content."""
+
+    position: Position
+    digest: bytes | None
+    sealed: bytes | None
 
 
 def publish() -> Publication:
@@ -119,15 +137,14 @@ def publish() -> Publication:
 
 
 def publish_revision(store: Redis, revision: ConfigRevision) -> Publication:
-    """Put one version into this store, unless it has a newer one; raises RedisError."""
+    """Put one version into this store; REFUSED if it has a newer one or another history's.
+
+    Raises RedisError.
+    """
+    stored = read_stored(store)
+    if stored is not None and is_foreign(stored, revision.lineage):
+        return Publication.REFUSED
     _fill_in_sections(store, sorted(set(revision.manifest.values())))
-    manifest = Manifest(
-        lineage=revision.lineage,
-        version=revision.version,
-        sections=revision.manifest,
-        created_at=revision.created_at.timestamp(),
-    )
-    sealed = sealing.seal(settings.HEADWORKS.data_key_bytes, codec.encode_manifest(manifest))
     swapped = store.eval(
         _SWAP,
         4,
@@ -137,12 +154,29 @@ def publish_revision(store: Redis, revision: ConfigRevision) -> Publication:
         wire.JOURNAL_MARKS,
         revision.lineage,
         revision.version,
-        sealed,
+        _sealed(revision),
         f"{time.time():.3f}",
         wire.SNAPSHOT_CHANGED,
+        _digest(revision),
         *_marks_to_seed(store, revision.lineage),
     )
     return _RESULTS[int(swapped)]
+
+
+def _sealed(revision: ConfigRevision) -> bytes:
+    manifest = Manifest(
+        lineage=revision.lineage,
+        version=revision.version,
+        sections=revision.manifest,
+        created_at=revision.created_at.timestamp(),
+    )
+    return sealing.seal(settings.HEADWORKS.data_key_bytes, codec.encode_manifest(manifest))
+
+
+def _digest(revision: ConfigRevision) -> str:
+    """Tells a version's content, whenever and by whatever release and key it was sealed."""
+    content = [revision.lineage, revision.version, sorted(revision.manifest.items())]
+    return sealing.content_digest(json.dumps(content).encode())
 
 
 def _marks_to_seed(store: Redis, lineage: str) -> list[str | int]:
@@ -174,8 +208,47 @@ def published_version() -> tuple[str, int] | None:
 
 def published_position(store: Redis) -> Position | None:
     """`published_version` of a store that is open."""
-    lineage, version = store.hmget(wire.MANIFEST, "lineage", "version")
-    return None if lineage is None or version is None else (lineage.decode(), int(version))
+    stored = read_stored(store)
+    return None if stored is None else stored.position
+
+
+def read_stored(store: Redis) -> Stored | None:
+    """What is published there, None if nothing is. Raises RedisError."""
+    fields = ("lineage", "version", "digest", "sealed")
+    lineage, version, digest, sealed = store.hmget(wire.MANIFEST, *fields)
+    if lineage is None or version is None:
+        return None
+    return Stored((lineage.decode(), int(version)), digest, sealed)
+
+
+def read_published(store: Redis, stored: Stored, section: str) -> Sequence[Any] | None:
+    """The records of a section as published, None if it isn't there.
+
+    Raises RedisError, SealError or CodecError.
+    """
+    if stored.sealed is None:
+        return None
+    data_key = settings.HEADWORKS.data_key_bytes
+    manifest = codec.decode_manifest(sealing.unseal(data_key, stored.sealed))
+    sealed = store.get(wire.section_key(manifest.sections.get(section, "")))
+    return (
+        None if sealed is None else codec.decode_section(section, sealing.unseal(data_key, sealed))
+    )
+
+
+def is_foreign(stored: Stored, ours: str) -> bool:
+    """Whether the database, whose lineage is `ours`, has other content under the stored version.
+
+    Then the store's is of a history that went on without this database. Another lineage's, or a
+    version that the database hasn't or no longer has, says nothing.
+    """
+    lineage, version = stored.position
+    if lineage != ours:
+        return False
+    row = ConfigRevision.objects.filter(lineage=lineage, version=version).order_by("-id").first()
+    if row is None or stored.digest == _digest(row).encode():
+        return False
+    return stored.sealed != _sealed(row)
 
 
 def collect_sections() -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from controlplane.bridge.vitals import read_reports
+from controlplane.decisions.propagation import Propagation
 from controlplane.services.live import Census, record_sample
 
 
@@ -25,9 +26,14 @@ def sample(now: datetime) -> SampleOutcome:
 
     Raises what the database raises; then nothing of this tick is written, and the next one does it.
     """
-    reports = read_reports(now)
+    reports = read_reports()
     if reports is None:
         return SampleOutcome(is_store_up=False)
     found = reports.propagation
-    record_sample(reports.vitals, Census(found.live, found.seen, found.missing), now=now)
+    record_sample(reports.vitals, _census_of(found), now=now)
     return SampleOutcome(is_store_up=True, live=found.live, seen=found.seen)
+
+
+def _census_of(found: Propagation) -> Census:
+    partly = {one.name: one for one in found.partly}
+    return Census(found.live, found.seen, [partly.get(name, name) for name in found.missing])

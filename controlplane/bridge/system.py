@@ -148,7 +148,7 @@ def _gateways(fleet: Fleet) -> Part:
     propagation = read_propagation()
     if propagation is None:
         return part
-    told = [
+    by_name = [
         {
             "name": one.name,
             "version": one.version,
@@ -162,13 +162,16 @@ def _gateways(fleet: Fleet) -> Part:
         "version": propagation.version,
         "seen": propagation.seen,
         "applied": propagation.applied,
-        "by_name": told,
+        "by_name": by_name,
         "missing": missing,
         **{name: one for name, one in part.facts.items() if name not in ("versions", "processes")},
     }
     if not missing:
         return Part(part.name, part.state, part.detail, facts=facts)
-    words = "; ".join(word for word in (part.detail, f"missing: {', '.join(missing)}") if word)
+    partly = {one.name: one.words for one in propagation.partly}
+    silent = [name for name in missing if name not in partly]
+    told = f"missing: {', '.join(silent)}" if silent else ""
+    words = "; ".join(word for word in (part.detail, told, *partly.values()) if word)
     return Part(part.name, "degraded", words, facts=facts)
 
 
@@ -191,11 +194,14 @@ def recorder_part(now: datetime) -> Part:
         "no recorder reads the stream": group is not None and silent_s is None,
         f"{waiting or 0:,} entries wait": (waiting or 0) > BACKLOG_LARGE,
         f"{ledger.poison_records:,} records could not be recorded": ledger.poison_records > 0,
-        f"{ledger.missing_events:,} events that a former ledger had are in this one no more": (
-            ledger.missing_events > 0
-        ),
     }
     told = [trouble for trouble, is_so in troubles.items() if is_so]
+    state = "degraded" if told else "ok"
+    if ledger.missing_events:
+        # nothing can be done about it, so it is told and is no trouble
+        told.append(
+            f"{ledger.missing_events:,} events that a former ledger had are in this one no more"
+        )
     facts = {
         "stream_entries": length,
         "waiting_entries": waiting,
@@ -205,7 +211,7 @@ def recorder_part(now: datetime) -> Part:
         "poison_records": ledger.poison_records,
         "last_poison_at": _iso(ledger.last_poison_at),
     }
-    return Part("recorder", "degraded" if told else "ok", "; ".join(told), facts=facts)
+    return Part("recorder", state, "; ".join(told), facts=facts)
 
 
 def _recorder_group(store: Redis) -> Mapping[str, object] | None:

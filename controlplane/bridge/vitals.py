@@ -66,16 +66,17 @@ class Reports:
     propagation: Propagation
 
 
-def read_reports(now: datetime) -> Reports | None:
+def read_reports() -> Reports | None:
     """Read all that live figures are made of, in two calls; None when the store doesn't answer."""
-    since = now.timestamp() - GATEWAY_SEEN_S
     try:
         with open_store() as store:
             with store.pipeline(transaction=False) as pipe:
                 pipe.hmget(wire.MANIFEST, "lineage", "version")
-                pipe.zrangebyscore(wire.SEEN, since, "+inf", withscores=True)
-                (lineage, version), seen = pipe.execute()
-            written = {name.decode(errors="replace"): float(at) for name, at in seen}
+                pipe.time()
+                pipe.zrange(wire.SEEN, 0, -1, withscores=True)
+                (lineage, version), (seconds, _), seen = pipe.execute()
+            since = seconds - GATEWAY_SEEN_S
+            written = {name.decode(errors="replace"): at for name, at in seen if at >= since}
             vitals, unreadable = _records(store, [wire.vitals_key(name) for name in written])
     except (RedisError, OSError) as error:
         # some ask once a second: `read_fleet` warns, for pages and jobs
@@ -89,7 +90,7 @@ def read_reports(now: datetime) -> Reports | None:
 
 def read_propagation() -> Propagation | None:
     """How far the current version came, gateway by gateway; None if the store doesn't answer."""
-    reports = read_reports(datetime.now(UTC))
+    reports = read_reports()
     return reports.propagation if reports else None
 
 

@@ -27,6 +27,8 @@ class ActPage(EditPage):
     act: str = ""
     verbs: ClassVar[Mapping[str, str]]
     titles: ClassVar[Mapping[str, str]] = {}
+    is_for_tokens: ClassVar[bool] = True
+    """Whether a token may do the same; else no call with one is offered."""
 
     def values_of(self, row: Any) -> Mapping[str, Any]:
         """The values the act sets on this row; raises Conflict where there is nothing to do."""
@@ -113,7 +115,7 @@ class ActPage(EditPage):
             "row": row,
             "title": review.title,
             "cancel": self.back_url(row),
-            "api": call,
+            "api": call if self.is_for_tokens else "",
             "is_act": True,
         }
         base = Base(version, changes)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from controlplane.bridge.breakers import breakers_in, panic_in
+from controlplane.bridge.breakers import breakers_in, last_resort_in, panic_in
 from controlplane.bridge.conditions import condition_in, entries_by_pool
 from controlplane.bridge.vitals import Fleet, inflight_at, read_fleet
 from controlplane.console.details import State
@@ -64,6 +64,13 @@ class PoolsNow:
         """Its newest live figures; None if nothing was measured lately."""
         return self.summaries.get(pool.pk)
 
+    def cost_nanousd_per_hour(self, pool: Pool) -> int | None:
+        """What it costs; None where nobody can tell, never 0 for a model without a price."""
+        summary = self.summary(pool)
+        if summary is None or summary.lacks_price(is_priced=pool.is_priced):
+            return None
+        return summary.cost_nanousd_per_hour
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
@@ -106,16 +113,22 @@ def facts_of(pool: Pool) -> PoolFacts:
 
 
 def panic_words(pool: Pool, now_of: PoolsNow) -> str:
-    """Where the pool's breakers are ignored now, in a sentence; "" if nowhere."""
+    """Where the pool's breakers are ignored now, or all open, in sentences; "" if nowhere."""
     if now_of.fleet is None or not now_of.is_whole:
         return ""
-    where = panic_in(now_of.fleet, pool, breakers_in(now_of.fleet, pool))
-    if not where:
-        return ""
-    return (
-        f"Panic at {', '.join(where)}: breakers would leave fewer than {pool.panic_percent} % of "
-        "the ready workers, so they are ignored there and all workers are sent to."
-    )
+    breakers = breakers_in(now_of.fleet, pool)
+    told = []
+    if where := panic_in(now_of.fleet, pool, breakers):
+        told.append(
+            f"Panic at {', '.join(where)}: breakers would leave fewer than {pool.panic_percent} % "
+            "of the ready workers, so they are ignored there and all workers are sent to."
+        )
+    if where := last_resort_in(now_of.fleet, pool, breakers):
+        told.append(
+            f"Every breaker is open at {', '.join(where)}: sent to only if no other target has "
+            "room."
+        )
+    return " ".join(told)
 
 
 def is_settled(pool: Pool, worker: WorkerRow) -> bool:

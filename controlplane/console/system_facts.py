@@ -28,6 +28,7 @@ _STATES: Mapping[str, State] = {
     "unknown": State("No data", "nodata", "idle"),
 }
 _UNITS = {"_bytes": size, "_s": elapsed}
+_LABELS = {"missing": "not live"}
 _HIDDEN = frozenset(("not_ready",))
 
 
@@ -51,8 +52,16 @@ def told(part: Part) -> ToldPart:
         facts.append(Fact("Last sign of life", f"{elapsed(part.age_s)} ago"))
     if part.took_ms is not None:
         facts.append(Fact("Answered in", f"{part.took_ms:,.1f} ms"))
-    detail = part.detail[:1].upper() + part.detail[1:]
+    detail = part.detail
+    if detail.split(":")[0] not in _names_in(part):
+        detail = detail[:1].upper() + detail[1:]
     return ToldPart(part.name, title, words, _STATES[part.state], detail, facts)
+
+
+def _names_in(part: Part) -> Sequence[str]:
+    """What its words may begin with and is written as its owner writes it."""
+    missing = part.facts.get("missing")
+    return missing if isinstance(missing, list) else ()
 
 
 def _fact(name: str, value: object) -> Fact:
@@ -72,7 +81,7 @@ def _gateway(told: Mapping[str, object]) -> str:
 
 
 def _label(name: str) -> str:
-    words = name.replace("_", " ").strip()
+    words = _LABELS.get(name, name).replace("_", " ").strip()
     return words[:1].upper() + words[1:]
 
 

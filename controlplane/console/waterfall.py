@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from controlplane.console.formats import count, duration, worker
-from controlplane.console.tables.requests import total_ms
+from controlplane.console.tables.requests import attempt_ms, total_ms
 from controlplane.models import Charge, Request
 from inference.contract.kinds import ChargeKind
 
@@ -127,7 +127,7 @@ def _attempt_steps(
         label=f"Attempt {charge.attempt}",
         name=worker(charge.pool_id, charge.pool_name, charge.worker_id),
         url=links.get(charge.pool_id, ""),
-        took=duration(charge.duration_ms),
+        took=duration(attempt_ms(request, charge)),
         start=start_ms * scale,
         width=max(charge.duration_ms * scale, _LEAST_WIDTH),
         fill="f8" if is_good else "f5",

@@ -1,7 +1,7 @@
 """Which history of the configuration counts: the database's, or one that went on without it."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 Position = tuple[str, int]
 """Lineage and version; a greater lineage wins whatever its version."""
@@ -16,15 +16,48 @@ class Newer:
     version: int
 
 
+@dataclass(frozen=True, slots=True)
+class PoolRestarts:
+    """How often a pool was to restart, as a whole and worker by worker."""
+
+    generation: int
+    workers: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Restarts:
+    """Counts of restarts that others hold, by a gateway's name and a pool's id.
+
+    They only grow: with a smaller one than was acted on, the next restarts would do nothing, or a
+    pool's workers would all be replaced. `pools` is None if nobody can tell.
+    """
+
+    gateways: Mapping[str, int] = field(default_factory=dict)
+    pools: Mapping[str, PoolRestarts] | None = None
+
+
 def find_newer(
-    ours: Position | None, stored: Position | None, applied: Iterable[Position]
+    ours: Position | None,
+    stored: Position | None,
+    applied: Iterable[Position],
+    *,
+    is_foreign: bool = False,
 ) -> Newer | None:
-    """Who is ahead of the database: the state store, or a gateway that won't take what it holds."""
-    held = (("the state store holds", stored), ("gateways run", max(applied, default=None)))
-    for holder, position in held:
-        if position is not None and (ours is None or position > ours):
-            return Newer(holder, *position)
+    """Who is ahead of the database: the state store, or a gateway that won't take what it holds.
+
+    `is_foreign` says that the store holds other content than the database under the same version.
+    That is as bad as a newer one: the database was put back and edited until the numbers met.
+    """
+    if stored is not None and (is_foreign or _is_ahead(stored, ours)):
+        return Newer("the state store holds", *stored)
+    furthest = max(applied, default=None)
+    if furthest is not None and _is_ahead(furthest, ours):
+        return Newer("gateways run", *furthest)
     return None
+
+
+def _is_ahead(one: Position, ours: Position | None) -> bool:
+    return ours is None or one > ours
 
 
 def adopted_position(fresh_lineage: str, known: Iterable[Position]) -> Position:

@@ -115,8 +115,18 @@ def _static(wanted: Wanted, workers: Sequence[WorkerEntry], *, has_leader: bool)
         return Condition(kind, wanted.workers, ready, _why(wanted, failed))
     if leaving:
         return Condition(ConditionKind.READY, wanted.workers, ready, _cordoned_words(wanted))
-    unchecked = "" if has_leader else "not checked: no supervisor leads"
+    unchecked = _unchecked_words(wanted, len(workers), has_leader=has_leader)
     return Condition(ConditionKind.READY, wanted.workers, ready, unchecked)
+
+
+def _unchecked_words(wanted: Wanted, told: int, *, has_leader: bool) -> str:
+    """Say that addresses nobody has looked at are only taken to be ready."""
+    if not has_leader:
+        return "not checked: no supervisor leads"
+    left = wanted.workers - told
+    if left <= 0:
+        return ""
+    return f"{left:,} of {wanted.workers:,} not checked yet" if told else "not checked yet"
 
 
 def _started(wanted: Wanted, workers: Sequence[WorkerEntry], *, has_leader: bool) -> Condition:

@@ -29,8 +29,8 @@ class GatewayFacts:
     """One gateway. `lineage` and `version` are the oldest that any of its live children runs on.
 
     `as_of` is when any of them last wrote. A refusal is the newest version that a child refused.
-    `restart_generation` is the oldest that a live child was started for, `inflight` what all of
-    them have under way; None without a live child.
+    `restart_generation` is the oldest that a live child was started for, `inflight` the requests
+    that all of them have under way, with those still being sent; None without a live child.
     """
 
     name: str
@@ -75,6 +75,22 @@ class GatewayFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class PartlySilent:
+    """A gateway that is missing for some of its processes, while others report and serve."""
+
+    name: str
+    children_live: int
+    children_seen: int
+
+    @property
+    def words(self) -> str:
+        """Say it: `vm-1: 1 of 2 processes is silent`."""
+        silent = self.children_seen - self.children_live
+        verb = "is" if silent == 1 else "are"
+        return f"{self.name}: {silent:,} of {self.children_seen:,} processes {verb} silent"
+
+
+@dataclass(frozen=True, slots=True)
 class Propagation:
     """The version the store holds, None if it holds none, and how far it came."""
 
@@ -100,6 +116,15 @@ class Propagation:
     def missing(self) -> Sequence[str]:
         return tuple(one.name for one in self.gateways if not one.is_live)
 
+    @property
+    def partly(self) -> Sequence[PartlySilent]:
+        """Those of the missing that still have a process that reports."""
+        return tuple(
+            PartlySilent(one.name, one.children_live, one.children_seen)
+            for one in self.gateways
+            if 0 < one.children_live < one.children_seen
+        )
+
     def applied_at(self, version: int) -> int:
         """How many live gateways run on this version of the store's lineage, or a newer one."""
         return sum(
@@ -114,10 +139,13 @@ class Propagation:
 def propagation_of(
     current: tuple[str, int] | None, seen: Mapping[str, float], vitals: Iterable[Vitals]
 ) -> Propagation:
-    """Judge the fleet by when each process last wrote, and by the records that still live."""
+    """Judge the fleet by when each process last wrote, and by the records that still live.
+
+    `seen` is by the store's clock; a process's own may be wrong.
+    """
     records = {one.process: one for one in vitals if one.role is ProcessRole.GATEWAY}
     written = {name: at for name, at in seen.items() if _gateway_of(name) is not None}
-    written |= {name: one.written_at for name, one in records.items()}
+    written = {name: one.written_at for name, one in records.items()} | written
     children: dict[str, list[str]] = defaultdict(list)
     for process in sorted(written):
         owner = records[process].gateway if process in records else _gateway_of(process)
@@ -137,6 +165,11 @@ def _gateway_of(process: str) -> str | None:
     """The gateway in the name `<gateway>/<slot>`; None for other processes."""
     gateway, _, slot = process.rpartition("/")
     return gateway if gateway and slot.isdecimal() else None
+
+
+def _under_way(record: Vitals) -> int:
+    """Requests of one process; one of an earlier release tells only of those at workers."""
+    return max(record.requests, sum(record.inflight.values()))
 
 
 def _gateway(
@@ -166,6 +199,6 @@ def _gateway(
         is_applied=is_live and current is not None and (lineage, version) >= current,
         as_of=datetime.fromtimestamp(max(written[process] for process in processes), UTC),
         children_draining=sum(one.is_draining for one in live),
-        inflight=sum(sum(one.inflight.values()) for one in live) if live else None,
+        inflight=sum(map(_under_way, live)) if live else None,
         restart_generation=min((one.restart_generation for one in live), default=None),
     )

@@ -113,7 +113,14 @@ def manage(environ: Mapping[str, str], arguments: Sequence[str]) -> int:
 def status(environ: Mapping[str, str]) -> int:
     """Print what is on record and whether it lives; 0 if a launcher runs."""
     settings = load_local_settings(environ)
-    return show_status(find_places(settings.var), settings)
+    try:
+        code = show_status(find_places(settings.var), settings)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # `status | head -1` has what it wanted; what is left in the buffer is for nobody
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    return code
 
 
 if __name__ == "__main__":

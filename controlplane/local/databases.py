@@ -4,6 +4,7 @@ The tools come with the embedded server. They connect as applications do: over t
 address that was given, whose password goes to them by environment and never on a command line.
 """
 
+import math
 import os
 import subprocess
 import tempfile
@@ -11,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, BinaryIO
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
@@ -71,6 +73,39 @@ $clear$
 """
 
 
+# How many locks the server has room for by its settings.
+_LOCKS = """
+SELECT sum(setting::bigint) FILTER (WHERE name <> 'max_locks_per_transaction')
+     * max(setting::bigint) FILTER (WHERE name = 'max_locks_per_transaction')
+FROM pg_settings WHERE name IN ('max_locks_per_transaction', 'max_connections',
+  'max_prepared_transactions', 'max_worker_processes', 'max_wal_senders',
+  'autovacuum_worker_slots')
+"""
+# What it has over that, which is shared with other things: a restore in between may fail, and then
+# changes nothing.
+_SLACK = 1.25
+# What a former installation left, each part of which is locked to be dropped.
+_HELD = """
+WITH ours AS (
+  SELECT oid, reltoastrelid FROM pg_class WHERE relnamespace = 'public'::regnamespace
+)
+SELECT (SELECT count(*) + 2 * count(*) FILTER (WHERE reltoastrelid <> 0) FROM ours)
+  + (SELECT count(*) FROM pg_type WHERE typnamespace = 'public'::regnamespace)
+  + (SELECT count(*) FROM pg_constraint WHERE connamespace = 'public'::regnamespace)
+  + (SELECT count(*) FROM pg_attrdef WHERE adrelid IN (SELECT oid FROM ours))
+  + (SELECT count(*) FROM pg_trigger WHERE tgrelid IN (SELECT oid FROM ours))
+"""
+# What is locked for each entry of a dump.
+_LOCKED_KINDS: Mapping[str, int] = {
+    "TABLE": 4,  # its type, what holds its long values, and that one's index
+    "CONSTRAINT": 2,  # its index
+    "CHECK": 1,
+    "FK": 1,
+    "INDEX": 1,
+    "SEQUENCE": 1,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Database:
     """One reachable database, and who serves it if that is us."""
@@ -127,6 +162,36 @@ class Database:
                 size += len(chunk)
                 progress(size)
         return size
+
+    def check_locks(self, dump: Path) -> None:
+        """Raise LocalProblem if the server can't lock all that `fill` drops and makes at once."""
+        needed = self.needed_locks(dump)
+        room = int(int(self.ask(_LOCKS)) * _SLACK)
+        if needed > room:
+            held = int(self.ask("SELECT current_setting('max_locks_per_transaction')"))
+            wanted = math.ceil(held * needed / room / 64 + 1) * 64
+            raise LocalProblem(
+                f"the restore takes {needed:,} locks in one transaction and the server has room "
+                f"for {room:,}: set its max_locks_per_transaction to {wanted} and start it again"
+            )
+
+    def needed_locks(self, dump: Path) -> int:
+        """How many locks `fill` takes."""
+        return int(self.ask(_HELD)) + self._made_by(dump)
+
+    def _made_by(self, dump: Path) -> int:
+        """How many locks a dump takes that is restored."""
+        command = (str(self.binaries / "pg_restore"), "--list", str(dump))
+        done = subprocess.run(
+            command, env=self._environment(), capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            raise LocalProblem(f"pg_restore failed: {done.stderr.strip()}")
+        # "1234; 1259 16384 TABLE public name owner"; "TABLE DATA" and the like make nothing
+        words = [line.split()[3:5] for line in done.stdout.splitlines() if line[:1].isdigit()]
+        return sum(
+            _LOCKED_KINDS.get(kind, 0) for kind, place in words if place not in ("DATA", "ATTACH")
+        )
 
     def fill(self, dump: Path, progress: Callable[[int], None]) -> None:
         """Put a dump's contents in place of all that is there, in one transaction."""
@@ -244,9 +309,10 @@ def open_database(
 
 
 @contextmanager
-def served(server: Postgres) -> Iterator[None]:
+def served(server: Postgres, *, is_for_restore: bool = False) -> Iterator[None]:
     """Run an embedded PostgreSQL inside the block."""
-    with _started(server.places, "postgres", lambda: start_postgres(server)):
+    start = partial(start_postgres, server, is_for_restore=is_for_restore)
+    with _started(server.places, "postgres", start):
         _wait(lambda: is_postgres_answering(server), "PostgreSQL", server.places.log("postgres"))
         yield
 

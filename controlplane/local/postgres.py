@@ -33,6 +33,12 @@ from controlplane.local.processes import (
 
 ROLE = "headworks"
 DATABASE = "headworks"
+RESTORING = ".restoring"
+"""Ends the name of a data folder that a restore fills."""
+
+ASIDE = ".before-"
+"""Follows the name of a data folder that a restore put aside; then comes when."""
+
 _SUPERUSER = "postgres"
 _NAME = "postgres"
 _PORT = 5432
@@ -49,6 +55,12 @@ _TEST_SETTINGS: Mapping[str, str] = {
     "synchronous_commit": "off",
     "full_page_writes": "off",
     "autovacuum": "off",
+}
+# A restore makes every day's partitions in one transaction, which holds a lock for each relation of
+# them; for years of days, and few connections so that the table of locks takes some 20 MB.
+_RESTORE_SETTINGS: Mapping[str, str] = {
+    "max_locks_per_transaction": "4096",
+    "max_connections": "20",
 }
 
 
@@ -135,7 +147,7 @@ def _opened(folder: Path, account: Account | None) -> Iterator[tuple[str, tuple[
         os.close(descriptor)
 
 
-def start_postgres(server: Postgres) -> Popen[bytes]:
+def start_postgres(server: Postgres, *, is_for_restore: bool = False) -> Popen[bytes]:
     """Start the server; `is_answering` tells when it serves."""
     with (
         _opened(server.places.postgres, server.account) as (data, data_fds),
@@ -147,6 +159,7 @@ def start_postgres(server: Postgres) -> Popen[bytes]:
             "unix_socket_directories": sockets,
             "unix_socket_permissions": "0700",
             **(_TEST_SETTINGS if server.is_for_tests else {}),
+            **(_RESTORE_SETTINGS if is_for_restore else {}),
         }
         options = [part for item in settings.items() for part in ("-c", "=".join(item))]
         command = (str(server.binaries / "postgres"), "-D", data, *options)
@@ -201,6 +214,7 @@ def _initialise(server: Postgres) -> None:
     target = server.places.postgres
     if target.exists():
         raise LocalProblem(f"{target} holds no database but is there; move it away")
+    _refuse_cut_off(target)
     made = target.with_name("postgres.new")
     shutil.rmtree(made, ignore_errors=True)
     made.mkdir(mode=0o700)
@@ -215,6 +229,27 @@ def _initialise(server: Postgres) -> None:
         single = (str(server.binaries / "postgres"), "--single", "-D", data, "template1")
         _run_once(server, "initdb-contents", single, fds, _first_statements(server).encode())
     made.rename(target)
+
+
+def _refuse_cut_off(target: Path) -> None:
+    """Raise LocalProblem if a restore was cut off here: an empty database would hide its data.
+
+    The old data is put aside only when the new is whole, and then the new takes its place.
+    """
+    asides = sorted(target.parent.glob(f"{target.name}{ASIDE}*"))
+    restoring = target.with_name(f"{target.name}{RESTORING}")
+    if asides and restoring.exists():
+        raise LocalProblem(
+            f"a restore was cut off at its very end: rename {restoring} to {target.name} to end "
+            f"it, or {asides[-1]} to take it back"
+        )
+    if asides:
+        raise LocalProblem(
+            f"there is no {target}, but a database that a restore put aside: rename {asides[-1]} "
+            f"to {target.name} to take it, or move it away to begin anew"
+        )
+    if restoring.exists():
+        raise LocalProblem(f"a restore was cut off: repeat it, or remove {restoring} to begin anew")
 
 
 def _first_statements(server: Postgres) -> str:

@@ -29,14 +29,13 @@ from controlplane.local.databases import Database, open_database, served, served
 from controlplane.local.keys import held_keys, load_keys, save_key
 from controlplane.local.launcher import only_launcher
 from controlplane.local.places import Places, make_places
-from controlplane.local.postgres import prepare_postgres
+from controlplane.local.postgres import ASIDE, RESTORING, prepare_postgres
 from controlplane.local.problems import LocalProblem
 from controlplane.local.processes import is_leader_alive, read_records
 from controlplane.local.roles import ROOT, Installation, control_environment, plan_stores
 from controlplane.local.settings import LocalSettings, load_local_settings
 from controlplane.local.terminal import Terminal
 
-_NEW = "postgres.restoring"
 _MIGRATIONS = ROOT / "controlplane" / "migrations"
 _MIB = 1 << 20
 ADOPT = "adopt_configuration"
@@ -181,6 +180,7 @@ def _restore_external(
                 f"{others} other sessions use the database; stop console, jobs, recorder and feed "
                 "on every machine first"
             )
+        database.check_locks(dump)
         if database.has_table("django_migrations"):
             aside = places.backups / f"before-restore-{stamp()}.zip"
             write_back_up(database, places, installation.keys, aside, terminal)
@@ -194,21 +194,22 @@ def _restore_embedded(
     allowed: Allowed,
     terminal: Terminal,
 ) -> None:
-    beside = replace(installation.places, database=_NEW)
+    place = installation.places.postgres
+    beside = replace(installation.places, database=f"{place.name}{RESTORING}")
     shutil.rmtree(beside.postgres, ignore_errors=True)
     is_whole = False
     try:
         server = prepare_postgres(beside)
-        with served(server):
+        with served(server, is_for_restore=True):
             database = Database(server.url, server.binaries, server)
             _fill(installation, database, manifest, dump, allowed, terminal)
         is_whole = True
     finally:
         if not is_whole:
             shutil.rmtree(beside.postgres, ignore_errors=True)
-    place = installation.places.postgres
     if place.exists():
-        aside = place.with_name(f"postgres.before-{stamp()}")
+        aside = place.with_name(f"{place.name}{ASIDE}{stamp()}")
+        # between the two renames there is none: a start then refuses and says which to take
         place.rename(aside)
         terminal.say(f"the database that was here is kept in {aside}; remove it when you like")
     beside.postgres.rename(place)

@@ -78,7 +78,8 @@ class LiveCoverage(Model):
     """How much of a bucket any gateway reported, and which gateways were missing in it.
 
     `since_s` and `until_s` bound what was reported, from the bucket's beginning; None if nothing.
-    `as_of` is the last sample that `live`, `seen` and `missing` are of.
+    `as_of` is the last sample that `live`, `seen` and `missing` are of. What is missing is a name,
+    or name and numbers of children where some of them reported.
     """
 
     pk = CompositePrimaryKey("resolution_s", "at")

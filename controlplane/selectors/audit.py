@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from controlplane.models import AuditEntry
 from controlplane.selectors.access import Access
@@ -11,6 +11,17 @@ from controlplane.selectors.access import Access
 def list_audit(access: Access) -> QuerySet[AuditEntry]:
     """Changes in organisations the caller reads all of; platform administrators see all."""
     return access.visible_organisation_wide(AuditEntry.objects.all())
+
+
+def list_audit_of(access: Access, organisation_id: str) -> QuerySet[AuditEntry]:
+    """Changes of one organisation; for platform administrators the platform's own among them.
+
+    Those belong to no organisation: gateways that were drained, a configuration that was adopted.
+    """
+    wanted = Q(organisation_id=organisation_id)
+    if access.is_platform_admin:
+        wanted |= Q(organisation_id=None)
+    return list_audit(access).filter(wanted)
 
 
 def list_newest_entries(

@@ -147,7 +147,7 @@ def get_live(
         span=span,
         at=tuple(_time(number * span.bucket_s) for number in lines.bins),
         covered=tuple(min(1.0, covered.get(one, 0.0) / span.bucket_s) for one in lines.bins),
-        coverage=_coverage(recent),
+        coverage=Coverage.of_row(recent.shown),
         total=lines.traffic("", "All", summed(traffic)),
         pools=lines.pools(traffic, names),
         workers=lines.workers(workers, names),
@@ -237,10 +237,3 @@ def _spent(access: Access, organisation: Organisation, span: Span, recent: Newes
     if recent.shown is not None:
         end = max(end, recent.shown.as_of)
     return get_month_to_date(access, organisation, end, is_past=recent.is_past)
-
-
-def _coverage(recent: Newest) -> Coverage:
-    shown = recent.shown
-    if shown is None:
-        return Coverage(0, 0, (), None)
-    return Coverage(shown.live, shown.seen, tuple(shown.missing), shown.as_of)

@@ -5,7 +5,7 @@ requests has 0 requests and no percentiles.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
 
@@ -20,6 +20,8 @@ from controlplane.decisions.live_series import (
     total,
     trailing_percentiles,
 )
+from controlplane.decisions.propagation import PartlySilent
+from controlplane.models import LiveCoverage
 from controlplane.selectors.live_rows import WorkerBins
 from inference.decisions.histograms import ENOUGH_SAMPLES, percentiles
 
@@ -40,12 +42,31 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Which gateways report now: `live` of `seen`, and the names of those that are missing."""
+    """Which gateways report now: `live` of `seen`, and the names of those that are missing.
+
+    `partly` are those of the missing of which some process still reports.
+    """
 
     live: int
     seen: int
     missing: Sequence[str]
     as_of: datetime | None
+    partly: Sequence[PartlySilent] = ()
+
+    @classmethod
+    def of_row(cls, row: LiveCoverage | None) -> "Coverage":
+        """What a sample found; nothing before the first."""
+        if row is None:
+            return cls(0, 0, (), None)
+        names = [one if isinstance(one, str) else one["name"] for one in row.missing]
+        partly = [PartlySilent(**one) for one in row.missing if not isinstance(one, str)]
+        return cls(row.live, row.seen, tuple(names), row.as_of, tuple(partly))
+
+    @property
+    def silent(self) -> Sequence[str]:
+        """The names of those of which nothing reports."""
+        partly = {one.name for one in self.partly}
+        return tuple(name for name in self.missing if name not in partly)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +112,7 @@ class Summary:
 
     Rates and shares are over the last minute that is covered, percentiles over the last five.
     `samples` is how many first-token times those five minutes hold, `output_samples` how many times
-    per output token.
+    per output token, `failures` how many requests of the last minute failed, by error code.
     """
 
     requests_per_s: float | None
@@ -109,6 +130,17 @@ class Summary:
     cost_nanousd_per_hour: int | None
     has_unknown_cost: bool
     output_samples: int = 0
+    failures: Mapping[str, int] = field(default_factory=dict)
+
+    def lacks_price(self, *, is_priced: bool) -> bool:
+        """Whether 0 would be a lie: nothing was booked, and it had no price or there is none.
+
+        `is_priced` is whether a model that may serve has a price now.
+        """
+        if self.cost_nanousd_per_hour is None:
+            return self.requests_per_s is not None
+        is_unpriced = self.has_unknown_cost or not is_priced
+        return self.cost_nanousd_per_hour == 0 and is_unpriced
 
 
 def summed(traffic: Mapping[str, Mapping[int, Tally]]) -> dict[int, Tally]:
@@ -236,6 +268,7 @@ class Tiles:
             cost_nanousd_per_hour=None if cost is None else round(cost),
             has_unknown_cost=last.unknown_cost > 0,
             output_samples=sum(whole.output_token_ms.values()),
+            failures={code: count for code, count in last.failures.items() if count},
         )
 
     def _gauges(self, pool_id: str | None) -> list[dict[str, float | None]]:

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Collection, Mapping
 
-from django.db.models import Prefetch, Q, QuerySet
+from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
 
 from controlplane.errors import Invalid, NotAllowed
-from controlplane.models import ConfigRevision, ConfigSection, Pool, RouteTarget
+from controlplane.models import ConfigRevision, ConfigSection, Pool, Price, RouteTarget
 from controlplane.selectors.access import Access
 from inference.contract import codec
 from inference.contract.kinds import Provisioner
@@ -17,8 +17,9 @@ _ORDINAL = re.compile(r"[0-9]{1,4}")
 
 
 def list_pools(access: Access) -> QuerySet[Pool]:
-    """Pools with their model."""
-    return access.visible(Pool.objects.select_related("model"))
+    """Pools with their model; `is_priced` is whether that has a price."""
+    price = Price.objects.filter(model_id=OuterRef("model_id"))
+    return access.visible(Pool.objects.select_related("model").annotate(is_priced=Exists(price)))
 
 
 def list_pools_with_routes(access: Access) -> QuerySet[Pool]:

@@ -71,10 +71,7 @@ def get_ledger_facts() -> LedgerFacts:
 
 def get_coverage(now: datetime) -> Coverage:
     """Which gateways the newest sample covers, and how old it is; nothing before the first."""
-    shown = read_newest(now + timedelta(minutes=1)).shown
-    if shown is None:
-        return Coverage(0, 0, (), None)
-    return Coverage(shown.live, shown.seen, tuple(shown.missing), shown.as_of)
+    return Coverage.of_row(read_newest(now + timedelta(minutes=1)).shown)
 
 
 def get_latest_version() -> tuple[str, int] | None:

@@ -30,6 +30,7 @@ from controlplane.decisions.live import (
     traffic_rows,
     worker_rows,
 )
+from controlplane.decisions.propagation import PartlySilent
 from controlplane.models import LiveCoverage, LiveTraffic, LiveWorker
 from inference.contract.vitals import Vitals
 
@@ -118,11 +119,11 @@ WHERE EXCLUDED.covered_s >= held.covered_s
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """How many gateways live of those there are, and the names of the missing."""
+    """How many gateways live of those there are, and the missing: by name, or as partly silent."""
 
     live: int
     seen: int
-    missing: Sequence[str]
+    missing: Sequence[str | PartlySilent]
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,7 @@ def create_pool(
             backend=_DEFAULT_BACKENDS.get(provisioner, Backend.VLLM.value),
             served_model_name=found.name,
         )
+        _refuse_older_generation(pool, pool_settings)
         given = {**pool_settings, **worker_values(pool, pool_settings), **_sealed(credential)}
         for field, value in given.items():
             setattr(pool, field, value)
@@ -158,6 +159,15 @@ def _refuse_older_generation(pool: Pool, values: Mapping[str, Any]) -> None:
     if isinstance(asked, int) and asked < pool.restart_generation:
         raise Invalid.field(
             "restart_generation", f"It only grows; it is {pool.restart_generation} now."
+        )
+    if asked != pool.restart_generation:
+        _refuse_restart(values.get("provisioner", pool.provisioner))
+
+
+def _refuse_restart(provisioner: object) -> None:
+    if provisioner == Provisioner.STATIC:
+        raise Invalid.field(
+            "restart_generation", "The workers of a static pool are started elsewhere."
         )
 
 

@@ -27,6 +27,7 @@ from controlplane.services import edits, rows, snapshots
 from controlplane.services.actors import Actor
 from controlplane.services.pool_workers import grown
 from controlplane.services.routes import told_targets
+from inference.contract.params import POOL_BOUNDS, ROUTE_BOUNDS, TARGET_BOUNDS, Bound
 
 KINDS: Mapping[str, type[VersionedRow]] = {
     "models": CatalogueModel,
@@ -34,6 +35,9 @@ KINDS: Mapping[str, type[VersionedRow]] = {
     "routes": Route,
 }
 """What can be put back, parents before what refers to them."""
+
+BOUNDS: Mapping[str, Mapping[str, Bound]] = {"pools": POOL_BOUNDS, "routes": ROUTE_BOUNDS}
+"""Within what numbers of a kind must be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,7 @@ class _Rows:
     present: dict[str, Any]
     wanted: dict[str, dict[str, Any]]
     targets: dict[str, dict[str, dict[str, Any]]]
+    warnings: list[str]
 
     def gone_since(self) -> list[str]:
         return [pk for pk in self.wanted if pk not in self.present]
@@ -90,7 +95,9 @@ def restore(
         chosen = [_read(noun, organisation, records) for noun in KINDS if noun in nouns]
         for one in chosen:
             _park_names(one)
-        warnings = [text for one in chosen for text in _put_back(actor, organisation, one)]
+        warnings = [
+            text for one in chosen for text in (*one.warnings, *_put_back(actor, organisation, one))
+        ]
         for one in reversed(chosen):
             _remove_later_ones(actor, one)
         text = reason or f"restore {', '.join(one.noun for one in chosen)} of version {version}"
@@ -118,12 +125,33 @@ def _check_nouns(nouns: Collection[str]) -> None:
 def _read(noun: str, organisation: Organisation, records: Mapping[str, Mapping[str, Any]]) -> _Rows:
     found = KINDS[noun]._default_manager.select_for_update().filter(organisation=organisation)
     old = records.get(noun, {})
-    return _Rows(
+    one = _Rows(
         noun,
         {row.pk: row for row in found.order_by("pk")},
         {pk: values_of_record(record) for pk, record in old.items()},
         {pk: target_values(record) for pk, record in old.items()} if noun == "routes" else {},
+        [],
     )
+    for pk, values in one.wanted.items():
+        what = f"{noun.removesuffix('s').capitalize()} {values['name']}"
+        one.warnings += _bring_within(BOUNDS.get(noun, {}), values, what)
+        for number, target in enumerate(one.targets.get(pk, {}).values(), 1):
+            one.warnings += _bring_within(TARGET_BOUNDS, target, f"{what}, target {number}")
+    return one
+
+
+def _bring_within(bounds: Mapping[str, Bound], values: dict[str, Any], what: str) -> list[str]:
+    """Bring numbers that an older release let be within today's bounds; says which, in words."""
+    said = []
+    for name, bound in bounds.items():
+        value = values.get(name)
+        if value is None or bound.problem_with(value) is None:
+            continue
+        most = bound.minimum if value < bound.minimum or bound.maximum is None else bound.maximum
+        values[name] = int(most)
+        label = name.replace("_", " ")
+        said.append(f"{what}: {label} was {value:,} and is {most:,} now. {bound.words}")
+    return said
 
 
 def _park_names(one: _Rows) -> None:

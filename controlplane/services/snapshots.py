@@ -14,9 +14,10 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from controlplane.bridge import publisher
+from controlplane.bridge.epochs import advice_if_behind
 from controlplane.compiler import Compiled, compile_configuration
 from controlplane.decisions.epochs import Position
-from controlplane.errors import Conflict, Invalid, ProblemsFound
+from controlplane.errors import Conflict, DatabaseBehind, Invalid, ProblemsFound
 from controlplane.identifiers import new_ulid
 from controlplane.models import ConfigRevision, ConfigSection, Installation
 from controlplane.redaction import scrub_text
@@ -95,7 +96,8 @@ def stage(
     """Make the rows of this transaction the next version, to be published when it commits.
 
     `organisation_id` and `subject_id` say whose edit it is and of which record. Returns the
-    current version if the data plane would see no difference. Raises ProblemsFound, with which the
+    current version if the data plane would see no difference. Raises ProblemsFound or, while
+    somebody holds a newer configuration than the database, DatabaseBehind; with either, the
     caller's transaction is to be rolled back.
     """
     if not connection.in_atomic_block:
@@ -107,6 +109,8 @@ def stage(
         return latest
     lineage = get_or_create_lineage()
     version = latest.version + 1 if latest is not None and latest.lineage == lineage else 1
+    if latest is not None:
+        _refuse_behind((latest.lineage, latest.version))
     _refuse_problems(compiled, lineage, version, organisation_id, subject_id)
     known = set() if latest is None else set(latest.manifest.values())
     _check_legible(compiled, known)
@@ -152,17 +156,33 @@ def _add_revision(
     return revision
 
 
-def stage_first(actor: Actor) -> ConfigRevision:
-    """Make sure that there is a version, so that a gateway of an empty installation can start."""
-    with configuration_edit():
-        latest = ConfigRevision.objects.order_by("-id").first()
-        return latest or stage(actor, "first start")
+def stage_current(actor: Actor) -> ConfigRevision | None:
+    """See that the newest version is what the rows are now, and that there is one at all.
+
+    A gateway of an empty installation can't start without one, and a new release may have changed
+    rows that gateways refuse as they were. Where that can't be done now, it's logged and the
+    version stays that there is: pages must come up for somebody to mend it.
+    """
+    latest = ConfigRevision.objects.order_by("-id").first()
+    try:
+        with configuration_edit():
+            return stage(actor, "first start" if latest is None else "brought up to this release")
+    except (DatabaseBehind, Invalid) as error:
+        log.error("configuration not staged", why=error.detail, fields=sorted(error.fields))
+    return latest
 
 
 def get_or_create_lineage() -> str:
     """The lineage of this database's versions, made with the first of them; greater is newer."""
     row, _ = Installation.objects.get_or_create(pk=1, defaults={"lineage": new_ulid()})
     return row.lineage
+
+
+def _refuse_behind(ours: Position) -> None:
+    """Raise DatabaseBehind rather than give a number twice, of which gateways know one content."""
+    advice = advice_if_behind(ours)
+    if advice is not None:
+        raise DatabaseBehind(f"Nothing can be edited now: {advice}.")
 
 
 def _refuse_problems(

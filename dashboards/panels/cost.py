@@ -20,7 +20,7 @@ def draw(scene: Scene) -> Chart:
 def _words(scene: Scene) -> tuple[str, str]:
     summary = scene.view.summary
     rate = summary.cost_nanousd_per_hour
-    if lacks_price(summary):
+    if lacks_price(scene):
         return why_unpriced(scene), NO_PRICE
     if rate is None:
         return "No gateway reported in the last minute.", ""

@@ -1,6 +1,6 @@
 """What requests failed of, by error code."""
 
-from controlplane.selectors.live import TrafficSeries
+from controlplane.selectors.live import Summary
 from dashboards import words
 from dashboards.base import OTHER_SLOT, Chart, Panel, Scene, Series, Values
 from dashboards.kinds import Form, Measure, Page, PanelKind
@@ -14,25 +14,29 @@ def draw(scene: Scene) -> Chart:
     total, share = scene.view.total, scene.view.summary.failure_share
     codes = sorted(total.failures)
     return Chart(
-        sentence=(
-            "No requests failed in this window."
-            if not any(v for values in total.failures.values() for v in values)
-            else f"By error code: {words.named([code.replace('_', ' ') for code in codes])}."
-        ),
+        sentence=_sentence(scene.view.summary),
         now="" if share is None else words.per_cent(share),
         series=tuple(
-            Series(
-                code, code.replace("_", " "), _shares(total.failures[code], total.requests), slot
-            )
+            Series(code, _name(code), _shares(total.failures[code], total.requests), slot)
             for code, slot in zip(codes, [*_SLOTS, *[OTHER_SLOT] * len(codes)], strict=False)
         ),
     )
 
 
-def _part(total: TrafficSeries, code: str, place: int) -> Series:
-    slot = _SLOTS[place] if place < len(_SLOTS) else OTHER_SLOT
-    shares = _shares(total.failures[code], total.requests)
-    return Series(code, code.replace("_", " "), shares, slot)
+def _sentence(summary: Summary) -> str:
+    """Of the last minute: a live message has the newest buckets only, and can't tell the window."""
+    share = summary.failure_share
+    if share is None:
+        return words.idle_minute(is_reported=summary.requests_per_s is not None)
+    if not share:
+        return "No requests failed in the last minute."
+    told = f"{words.per_cent(share)} of requests failed in the last minute"
+    codes = sorted(summary.failures, key=lambda code: (-summary.failures[code], code))
+    return f"{told}: {words.named([_name(code) for code in codes])}." if codes else f"{told}."
+
+
+def _name(code: str) -> str:
+    return code.replace("_", " ")
 
 
 def _shares(failures: Values, requests: Values) -> Values:

@@ -12,9 +12,7 @@ def draw(scene: Scene) -> Chart:
     """One line over all requests; a bucket without requests has no share."""
     view, share = scene.view, scene.view.summary.failure_share
     if share is None:
-        is_idle = view.summary.requests_per_s == 0
-        sentence = "No requests" if is_idle else "No gateway reported"
-        sentence += " in the last minute."
+        sentence = words.idle_minute(is_reported=view.summary.requests_per_s is not None)
     else:
         sentence = f"{words.per_cent(share)} of requests failed in the last minute."
     return Chart(

@@ -11,7 +11,7 @@ def draw(scene: Scene) -> Chart:
     used = scene.view.summary.kv_used
     return Chart(
         sentence=(
-            "No worker tells how full its KV cache is."
+            "No worker tells now how full its KV cache is."
             if used is None
             else f"{words.per_cent(used)} used now, the mean of {whose(scene)}."
         ),

@@ -12,7 +12,7 @@ def draw(scene: Scene) -> Chart:
     view, summary = scene.view, scene.view.summary
     points = len(view.at)
     if summary.running is None or summary.waiting is None:
-        sentence, now = "No worker tells how many requests it runs.", ""
+        sentence, now = "No worker tells now how many requests it runs.", ""
     else:
         sentence = f"{summary.running:,} running and {summary.waiting:,} waiting in the engines."
         now = f"{summary.running:,} / {summary.waiting:,}"

@@ -15,7 +15,7 @@ def draw(scene: Scene) -> Chart:
     """One line a pool, or one a worker."""
     summary = scene.view.summary
     if summary.utilisation is None:
-        sentence, now = "No worker is measured.", ""
+        sentence, now = "No worker is measured now.", ""
     else:
         now = words.per_cent(summary.utilisation / 100)
         of = label(is_gpu=summary.is_gpu)

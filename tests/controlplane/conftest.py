@@ -162,10 +162,11 @@ def route(admin: Caller, pool: Any) -> Any:
 
 @pytest.fixture
 def state_store() -> Iterator[Redis]:
-    """The state store, empty."""
+    """The state store, empty, and emptied again: an edit asks what is published there."""
     with open_store() as store:
         store.flushdb()
         yield store
+        store.flushdb()
 
 
 @pytest.fixture
@@ -179,7 +180,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def collected_files() -> None:
     """The static files where pages look for them, put there by the run's first who needs them."""
     settings.STATIC_ROOT.mkdir(exist_ok=True)
-    with (settings.STATIC_ROOT.parent / "static.lock").open("w") as lock:
+    with settings.STATIC_ROOT.resolve().with_name("static.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (settings.STATIC_ROOT / staticfiles_storage.manifest_name).exists():
             call_command("collectstatic", interactive=False, verbosity=0)

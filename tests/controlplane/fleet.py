@@ -29,7 +29,8 @@ def put_directory(store: Redis, *workers: WorkerEntry) -> None:
 
 def vitals(process: str, **fields: Any) -> Vitals:
     """The record of a gateway process that runs on version 7."""
-    applied = Applied("l", 7)
+    # a lineage older than any: an edit that follows is not behind it
+    applied = Applied("00", 7)
     record = Vitals(ProcessRole.GATEWAY, "g", process, 1, CHANGED_AT, CHANGED_AT, applied)
     return replace(record, **fields)
 

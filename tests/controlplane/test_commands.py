@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import StringIO
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -19,6 +20,7 @@ from redis import Redis
 
 from controlplane.bridge import publisher
 from controlplane.celery import app
+from controlplane.errors import DatabaseBehind
 from controlplane.models import ConfigRevision
 from controlplane.tasks.heartbeat import HEARTBEAT_KEY
 from inference.contract import wire
@@ -103,6 +105,23 @@ def test_publishing_says_so_when_the_store_is_away(
     monkeypatch.setattr(publisher, "publish", lambda: publisher.Publication.UNAVAILABLE)
     with pytest.raises(CommandError, match="the state store is not answering"):
         call_command("publish_configuration", verbosity=0)
+
+
+def test_a_start_on_a_database_that_is_behind_comes_up_to_say_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    done: list[str] = []
+
+    def run(name: str, **options: object) -> None:
+        if name == "seed_demo":
+            raise DatabaseBehind("Nothing can be edited now.")
+        done.append(name)
+
+    monkeypatch.setattr("controlplane.management.commands.prepare.call_command", run)
+    out = StringIO()
+    call_command("prepare", secrets_file=tmp_path / "seeded", stdout=out)
+    assert done == ["collectstatic", "migrate_safely", "publish_configuration"]
+    assert "demonstration not set up: Nothing can be edited now.\n" in out.getvalue()
 
 
 def test_jobs_speak_json_alone_and_their_clock_is_in_code() -> None:

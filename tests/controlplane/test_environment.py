@@ -121,6 +121,7 @@ def test_secrets_are_in_no_repr(environment: pytest.MonkeyPatch) -> None:
         assert secret not in text
 
 
+@pytest.mark.slow
 def test_a_command_ends_with_the_variables_name_and_no_traceback(
     environment: pytest.MonkeyPatch,
 ) -> None:
@@ -177,6 +178,7 @@ def deploy_check(**more: str) -> Any:
     )
 
 
+@pytest.mark.slow
 def test_the_deployment_check_is_clean_behind_https() -> None:
     done = deploy_check(HEADWORKS_HTTPS="1")
     assert done.returncode == 0, done.stderr

@@ -102,7 +102,7 @@ def test_a_refused_version_and_lost_events_are_told_without_what_they_hold(
     state_store: Redis, collected_files: None
 ) -> None:
     why = "pools pool_a addresses: http://10.1.2.3/v1 of Acme is not allowed"
-    refusing = vitals("g/1", applied=Applied("l", 6, 8, why), events_lost_total=3)
+    refusing = vitals("g/1", applied=Applied("00", 6, 8, why), events_lost_total=3)
     put_vitals(state_store, vitals("g/0"), refusing)
     part = part_of("gateways")
     assert (part["state"], part["detail"]) == (

@@ -6,8 +6,7 @@ from datetime import timedelta
 import pytest
 
 from controlplane.decisions.pool_conditions import ConditionKind
-from controlplane.selectors.live import Coverage
-from dashboards.base import Refusal, Scene
+from dashboards.base import Scene
 from dashboards.documents import STATES, document_of, encode, message_of, slots_of
 from dashboards.kinds import Page, PanelKind
 from dashboards.registry import REGISTRY
@@ -135,7 +134,10 @@ def test_each_chart_says_in_a_sentence_what_it_shows() -> None:
     assert sentence(PanelKind.MEMORY, Page.POOL, workers=(worker(0), worker(1))) == (
         "4 GB over 2 workers, of each's process group."
     )
-    assert sentence(PanelKind.ERROR_CLASSES, Page.POOL) == "By error code: upstream timeout."
+    codes = {"upstream_timeout": 1, "upstream_failed": 2}
+    assert sentence(PanelKind.ERROR_CLASSES, Page.POOL, summary=summary(failures=codes)) == (
+        "0.42 % of requests failed in the last minute: upstream failed, upstream timeout."
+    )
 
 
 def test_without_data_the_sentences_say_so() -> None:
@@ -148,11 +150,31 @@ def test_without_data_the_sentences_say_so() -> None:
     }
     assert said[PanelKind.REQUESTS] == "No gateway reported in the last minute."
     assert said[PanelKind.FIRST_TOKEN] == "No samples in the last 5 minutes."
-    assert said[PanelKind.KV_CACHE] == "No worker tells how full its KV cache is."
-    assert said[PanelKind.UTILISATION] == "No worker is measured."
+    assert said[PanelKind.KV_CACHE] == "No worker tells now how full its KV cache is."
+    assert said[PanelKind.UTILISATION] == "No worker is measured now."
     idle = summary(requests_per_s=0.0, failure_share=None)
     assert sentence(PanelKind.REQUESTS, summary=idle) == "No requests in the last minute."
     assert sentence(PanelKind.ERRORS, summary=idle) == "No requests in the last minute."
+
+
+def test_failures_before_the_last_minute_are_drawn_and_not_denied() -> None:
+    failed = traffic(failures={"upstream_timeout": (4, 0, 0, 0)})
+    for last, said in (
+        (summary(failure_share=0.0), "No requests failed in the last minute."),
+        (summary(failure_share=None, requests_per_s=0.0), "No requests in the last minute."),
+    ):
+        drawn = REGISTRY[PanelKind.ERROR_CLASSES].draw(
+            scene(Page.POOL, at=view(summary=last, total=failed))
+        )
+        assert (drawn.sentence, list(drawn.series[0].values)) == (said, [80.0, 0.0, None, 0.0])
+
+
+def test_memory_is_told_of_the_workers_that_are_still_measured() -> None:
+    gone = worker(1, memory_bytes=(5e9, None, None, None))
+    assert sentence(PanelKind.MEMORY, Page.POOL, workers=(worker(0), gone)) == (
+        "2 GB over 1 worker, of each's process group."
+    )
+    assert sentence(PanelKind.MEMORY, Page.POOL, workers=(gone,)) == "No worker is measured now."
 
 
 UNPRICED = [
@@ -191,6 +213,34 @@ def test_requests_without_a_price_are_not_free(fields: dict[str, object]) -> Non
     ]
 
 
+NOTHING_BOOKED = [
+    {"requests_per_s": 0.0, "failure_share": None, "cost_nanousd_per_hour": 0},
+    # all of them refused
+    {"cost_nanousd_per_hour": 0},
+]
+
+
+@pytest.mark.parametrize("fields", NOTHING_BOOKED)
+@pytest.mark.parametrize(("is_priced", "text"), [(True, "$0.00"), (False, "")])
+def test_no_traffic_costs_nothing_only_where_there_is_a_price(
+    fields: dict[str, object], is_priced: bool, text: str
+) -> None:
+    idle = summary(**fields)
+    line = pool_line(model="scripted", is_priced=is_priced)
+    for page in (Page.POOL, Page.OVERVIEW):
+        shown = scene(page, at=view(summary=idle, pool_summaries={"pool_a": idle}), pools=(line,))
+        document = document_of(shown, is_historical=False)
+        assert document["tiles"]["cost"]["text"] == text
+        assert [row["cost"] for row in document["pools"]] in ([], [text or "no price"])
+        told = REGISTRY[PanelKind.COST].draw(shown)
+        if not is_priced:
+            assert (told.sentence, told.now) == (
+                "No price: the model scripted has none.",
+                "no price",
+            )
+            assert document["tiles"]["cost"]["note"] == "no price"
+
+
 def test_a_sum_that_leaves_some_out_says_so() -> None:
     mixed = summary(has_unknown_cost=True)
     assert sentence(PanelKind.COST, summary=mixed) == (
@@ -210,87 +260,6 @@ def test_a_month_of_which_nothing_has_a_price_costs_no_figure() -> None:
 
 def _pages(kind: PanelKind) -> set[Page]:
     return set(REGISTRY[kind].titles)
-
-
-def needs(**fields: object) -> list[tuple[str, str, str]]:
-    document = document_of(scene(**fields), is_historical=False)
-    told = [*document["needs"], *document["gap_needs"]]
-    return [(one["tone"], one["title"], one["detail"]) for one in told]
-
-
-def test_a_silent_gateway_is_named() -> None:
-    one_of_two = Coverage(1, 2, ("gw-b",), NOW)
-    shown = scene(at=view(coverage=one_of_two))
-    document = document_of(shown, is_historical=False)
-    assert document["coverage"] == {
-        "live": 1,
-        "seen": 2,
-        "missing": ["gw-b"],
-        "sentence": "1 of 2 gateways report: gw-b is silent",
-    }
-    assert needs(at=view(coverage=one_of_two)) == [
-        ("crit", "gw-b is silent", "1 of 2 gateways report: gw-b is silent")
-    ]
-
-
-def test_what_needs_attention_is_facts_the_gravest_first() -> None:
-    assert needs() == []
-    pools = (
-        pool_line("a", "degraded", reason="a/1 failed: no answer", ready=1, wanted=2),
-        pool_line("b", "down", reason="no supervisor leads, so nothing starts", ready=0),
-        pool_line("c", "stopped", ready=0, wanted=0),
-    )
-    refused = (Refusal("gw-a", 41, "routes.rt_1"),)
-    cut = view(covered=(1.0, 0.0, 0.0, 1.0), summary=summary(has_unknown_cost=True))
-    assert needs(pools=pools, refusals=refused, at=cut) == [
-        ("crit", "b has no ready worker", "0 of 1 ready: no supervisor leads, so nothing starts"),
-        ("warn", "gw-a refused version 41", "routes.rt_1"),
-        ("warn", "a is degraded", "1 of 2 ready: a/1 failed: no answer"),
-        ("warn", "Some requests have no price", "Their model lacks one; costs leave them out."),
-        (
-            "idle",
-            "2 of 4 buckets have no data",
-            "No gateway reported then; it is shown as a gap, not as 0.",
-        ),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("covered", "told"),
-    [
-        ((0.0, 0.0, 1.0, 1.0), []),
-        ((0.0, 0.0, 0.0, 0.0), []),
-        ((0.0, 1.0, 0.0, 1.0), ["1 of 4 buckets has no data"]),
-        ((1.0, 0.0, 0.0, 0.0), ["2 of 4 buckets have no data"]),
-        ((1.0, 1.0, 1.0, 0.0), []),
-    ],
-)
-def test_only_gaps_after_the_first_report_need_attention(
-    covered: tuple[float, ...], told: list[str]
-) -> None:
-    assert [title for _, title, _ in needs(at=view(covered=covered))] == told
-
-
-@pytest.mark.parametrize(
-    ("share", "told"),
-    [
-        (None, []),
-        (0.04, []),
-        (0.05, [("warn", "5 % of requests failed")]),
-        (1.0, [("crit", "100 % of requests failed")]),
-    ],
-)
-def test_many_failures_need_attention(share: float | None, told: list[tuple[str, str]]) -> None:
-    found = needs(at=view(summary=summary(failure_share=share)))
-    assert [(tone, title) for tone, title, _ in found] == told
-
-
-def test_without_its_store_the_page_says_so_once() -> None:
-    blind = view(coverage=Coverage(0, 0, (), None))
-    assert [one[1] for one in needs(at=blind, has_store=False, pools=())] == [
-        "The state store is not answering"
-    ]
-    assert [one[1] for one in needs(at=blind, pools=())] == ["No gateway reports"]
 
 
 def test_a_row_of_the_pools_table_tells_dashes_from_zero() -> None:

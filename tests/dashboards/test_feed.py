@@ -165,6 +165,7 @@ def test_of_two_feeds_one_leads_and_the_other_follows_its_end() -> None:
         second.release()
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_the_process_samples_and_ends_cleanly(state_store: Redis, actor: Actor) -> None:
     organisation: Organisation = create_organisation(actor, name="Nordhavn")

@@ -201,6 +201,7 @@ def test_changes_of_people_and_prices_are_told_by_names(
     assert newest[:2] == ["Password of mira set", "Role operator granted to mira"]
 
 
+@pytest.mark.slow
 def test_each_tile_leads_to_where_its_figure_comes_from(
     reader: Client, actor: Actor, organisation: Organisation
 ) -> None:

@@ -32,6 +32,8 @@ from tests.dashboards.test_sockets import feed_of
 from tests.dashboards.watchers import Watcher
 from tests.inference.gateway.rig import until
 
+pytestmark = pytest.mark.slow
+
 EVENTS, STATES = 500, 5
 SMALL_BUFFER = 4_096
 MOST_HELD = 64 * 1024

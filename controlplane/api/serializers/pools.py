@@ -59,7 +59,7 @@ class ConditionSerializer(serializers.Serializer[Condition]):
     wanted = serializers.IntegerField(read_only=True)
 
 
-_NOW = frozenset(("workers", "condition", "breakers", "panic_at"))
+_NOW = frozenset(("workers", "condition", "breakers", "panic_at", "last_resort_at"))
 
 
 class ListedPoolSerializer(OwnedSerializer):
@@ -172,6 +172,13 @@ class PoolSerializer(ListedPoolSerializer):
         read_only=True,
         allow_null=True,
         help_text="Gateway processes that ignore them, for too few workers would be left.",
+    )
+    last_resort_at = serializers.ListField(
+        child=serializers.CharField(),
+        read_only=True,
+        allow_null=True,
+        help_text="Gateway processes at which every breaker is open: the pool is sent to there "
+        "only if no other target has room.",
     )
 
 

@@ -1,5 +1,7 @@
 """The shapes of a request of the ledger and of its charges. All of it is read-only."""
 
+from typing import Any
+
 from rest_framework import serializers
 
 from controlplane.api.serializers.strict import NanoUsdField
@@ -39,9 +41,13 @@ class RequestSerializer(serializers.Serializer[Request]):
     model_name = serializers.CharField(allow_null=True)
     worker_id = serializers.CharField(allow_null=True)
     outcome = serializers.ChoiceField(choices=[one.value for one in Outcome])
-    http_status = serializers.IntegerField()
+    http_status = serializers.IntegerField(
+        allow_null=True, help_text="Null is unknown: the gateway was lost."
+    )
     error_code = serializers.CharField(allow_null=True)
-    total_ms = serializers.FloatField()
+    total_ms = serializers.FloatField(
+        allow_null=True, help_text="Null is unknown: the gateway was lost."
+    )
     queued_ms = serializers.FloatField(allow_null=True)
     first_token_ms = serializers.FloatField(allow_null=True, help_text="From its arrival.")
     attempts = serializers.IntegerField()
@@ -52,6 +58,13 @@ class RequestSerializer(serializers.Serializer[Request]):
     cost_nanousd = NanoUsdField(allow_null=True, help_text="Booked; null is without a price.")
     cost_max_nanousd = NanoUsdField(allow_null=True, help_text="The most it can have been.")
     client_request_id = serializers.CharField(allow_null=True)
+
+    def to_representation(self, instance: Request) -> dict[str, Any]:
+        """The row; of a lost gateway nobody knows how it answered or when."""
+        told = dict(super().to_representation(instance))
+        if instance.outcome == Outcome.LOST_GATEWAY:
+            told |= {"http_status": None, "total_ms": None}
+        return told
 
 
 class ChargeSerializer(serializers.Serializer[Charge]):
@@ -67,7 +80,9 @@ class ChargeSerializer(serializers.Serializer[Charge]):
         help_text="final: the engine's own usage; cut: the last seen; estimated: bounds alone.",
     )
     started_at = serializers.DateTimeField()
-    duration_ms = serializers.FloatField()
+    duration_ms = serializers.FloatField(
+        allow_null=True, help_text="Null is unknown: the gateway was lost."
+    )
     first_token_ms = serializers.FloatField(allow_null=True, help_text="From the attempt's start.")
     http_status = serializers.IntegerField(allow_null=True)
     error_code = serializers.CharField(allow_null=True)
@@ -90,3 +105,10 @@ class RequestDetailSerializer(RequestSerializer):
     output_tokens_max = serializers.IntegerField(allow_null=True)
     decision = serializers.DictField(allow_null=True, help_text="Why it went where it went.")
     charges = ChargeSerializer(many=True)
+
+    def to_representation(self, instance: Request) -> dict[str, Any]:
+        """The same, with attempts of which nobody knows how long they took."""
+        told = super().to_representation(instance)
+        if instance.outcome == Outcome.LOST_GATEWAY:
+            told["charges"] = [{**one, "duration_ms": None} for one in told["charges"]]
+        return told

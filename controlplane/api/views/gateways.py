@@ -75,13 +75,15 @@ class GatewayView(TenantView):
         parameters=[_NAME], request=GatewaySerializer, responses={200: GatewaySerializer}
     )
     def partial_update(self, request: Request, name: str) -> Response:
-        """Drain it, put it back, or have its processes replaced; for the platform's administrators.
+        """Drain it, put it back, or have its processes replaced.
 
-        It is done when `state` is `drained` or `serving`, and `restart_generation_reached` has
-        come to `restart_generation`.
+        For platform administrators who are signed in; no token can. It is done when `state` is
+        `drained` or `serving`, and `restart_generation_reached` has come to `restart_generation`.
         """
         if not self.access.is_platform_admin:
-            raise NotAllowed("Only the platform's administrators change gateways.")
+            raise NotAllowed(
+                "Only a platform administrator who is signed in can change gateways; no token can."
+            )
         gateway = read_gateways().named(name)
         serializer = GatewaySerializer(self._told(gateway), data=request.data, partial=True)
         serializer.is_valid(raise_exception=True)

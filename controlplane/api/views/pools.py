@@ -17,7 +17,7 @@ from controlplane.api.serializers.pools import (
 )
 from controlplane.api.views.bulk import Bulk
 from controlplane.api.views.tenants import Changing, Creating, Removing
-from controlplane.bridge.breakers import breakers_in, panic_in
+from controlplane.bridge.breakers import breakers_in, last_resort_in, panic_in
 from controlplane.bridge.conditions import condition_in, entries_by_pool
 from controlplane.bridge.logs import read_worker_log
 from controlplane.bridge.vitals import read_fleet, workers_of
@@ -47,7 +47,8 @@ class PoolView(Bulk, Creating, Changing, Removing):
         fleet = None if self.is_draft else read_fleet()
         entries = entries_by_pool(fleet)
         for row in rows:
-            row.condition = row.workers = row.breakers = row.panic_at = None
+            row.condition = row.workers = row.breakers = None
+            row.panic_at = row.last_resort_at = None
             if fleet is not None and entries is not None:
                 is_whole = self.access.reads_organisation(row.organisation_id)
                 row.condition = condition_in(fleet, entries, row, is_whole=is_whole)
@@ -56,6 +57,7 @@ class PoolView(Bulk, Creating, Changing, Removing):
                     if is_whole:
                         row.breakers = breakers_in(fleet, row)
                         row.panic_at = panic_in(fleet, row, row.breakers)
+                        row.last_resort_at = last_resort_in(fleet, row, row.breakers)
 
     def make(self, organisation: Organisation, values: dict[str, Any]) -> Any:
         return create_pool(self.actor, organisation=organisation, **values)

@@ -105,10 +105,8 @@ class PoolTable(NounTable):
         return duration(None if summary is None else summary.first_token_ms.get(_P95))
 
     def render_cost(self, record: Pool) -> str:
-        summary = self._at_work.summary(record)
-        if summary is None or summary.cost_nanousd_per_hour is None:
-            return UNKNOWN
-        return about_dollars(summary.cost_nanousd_per_hour)
+        cost = self._at_work.cost_nanousd_per_hour(record)
+        return UNKNOWN if cost is None else about_dollars(cost)
 
     def render_created_at(self, value: datetime) -> str:
         return elapsed((self.now - value).total_seconds())

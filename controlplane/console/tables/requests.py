@@ -20,7 +20,7 @@ from controlplane.console.formats import (
     worker,
 )
 from controlplane.console.icons import icon
-from controlplane.models import Request
+from controlplane.models import Charge, Request
 from inference.contract.kinds import Outcome
 from inference.decisions.outcomes import is_failure
 
@@ -68,6 +68,11 @@ def outcome_mark(request: Request) -> tuple[str, str]:
 def total_ms(request: Request) -> float | None:
     """The whole duration, None when nobody knows it."""
     return None if request.outcome == Outcome.LOST_GATEWAY else request.total_ms
+
+
+def attempt_ms(request: Request, charge: Charge) -> float | None:
+    """How long an attempt took, None when nobody knows it."""
+    return None if request.outcome == Outcome.LOST_GATEWAY else charge.duration_ms
 
 
 def cost_words(request: Request, decimals: int = 2) -> str:

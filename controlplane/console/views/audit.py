@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from django.db.models import QuerySet
 from django.forms import Form, Select
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import NoReverseMatch, reverse
@@ -22,7 +23,7 @@ from controlplane.console.pages import Action, Crumb, Page
 from controlplane.console.tables.audit import AuditTable
 from controlplane.errors import NotAllowed
 from controlplane.models import AuditEntry
-from controlplane.selectors.audit import list_audit
+from controlplane.selectors.audit import list_audit, list_audit_of
 from controlplane.selectors.filters import AuditFilters
 from controlplane.selectors.names import get_named, list_names
 from controlplane.selectors.revisions import get_neighbours, get_revision_of_request
@@ -53,6 +54,10 @@ class AuditList(ListPage):
     is_created_here = False
     intro = "Every change with its actor, its reason and its difference; nobody can rewrite it"
     empty = Empty("Nothing was changed yet", "Each change made by page, API or command shows here.")
+
+    def rows(self) -> QuerySet[AuditEntry]:
+        """The organisation's changes, and the platform's for its administrators."""
+        return list_audit_of(self.scope.access, self.scope.organisation.pk)
 
     def get(self, request: HttpRequest) -> HttpResponse:
         require_audit(self)

@@ -18,6 +18,7 @@ from controlplane.errors import Conflict, NotAllowed, NotFound
 from controlplane.services.actors import Actor
 from controlplane.services.drafts import Draft
 from controlplane.services.gateways import update_gateway
+from inference.contract.params import GATEWAY_DRAIN_S
 
 NOT_SHOWN = (
     "You lack the permission to see how the installation is. "
@@ -42,6 +43,7 @@ class GatewayAct(ActPage):
 
     noun = GATEWAYS
     verbs = VERBS
+    is_for_tokens = False
     now: GatewaysNow
 
     def get_row(self, pk: str) -> GatewayNow:
@@ -80,7 +82,10 @@ class GatewayAct(ActPage):
             return "It says on /ready that it wants no more, and finishes what it has."
         if self.act == PUT_BACK:
             return "It says on /ready that it serves again, within a second."
-        return "Its processes are replaced one after another; each finishes its requests first."
+        return (
+            f"Its processes are replaced one after another. Each has {GATEWAY_DRAIN_S} seconds to "
+            "finish its requests; what runs longer is cut off."
+        )
 
     def impact(self, row: GatewayNow, changes: Mapping[str, Any], draft: Draft) -> Impact:
         reach = []

@@ -55,7 +55,10 @@ class WorkerAct(PoolWords, ActPage):
 
     def words_of(self, row: Pool, changes: Mapping[str, Any], draft: Draft) -> str:
         if self.act == RESTART:
-            return "Only this worker is replaced, once it has finished its requests."
+            return (
+                "Only this worker is replaced, once its requests have ended or "
+                f"{row.drain_timeout_s} seconds are over."
+            )
         return ACTING_WORDS[Acting.LIVE]
 
     def is_act_risky(self, row: Pool, changes: Mapping[str, Any]) -> bool:

@@ -145,7 +145,7 @@ class PoolDetail(DetailPage):
         summary = self.at_work.summary(row)
         rate = None if summary is None else summary.requests_per_s
         first, unit = milliseconds(None if summary is None else summary.first_token_ms.get(_P95))
-        cost = None if summary is None else summary.cost_nanousd_per_hour
+        cost = self.at_work.cost_nanousd_per_hour(row)
         return (
             *what,
             Fact("Requests", UNKNOWN if rate is None else f"{rate:,.1f}", unit="/s"),

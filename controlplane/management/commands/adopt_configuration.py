@@ -7,10 +7,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from redis.exceptions import RedisError
 
-from controlplane.bridge import publisher
-from controlplane.bridge.epochs import Epochs, read_epochs
+from controlplane.bridge.epochs import Epochs, read_epochs, sweep
 from controlplane.bridge.parts import words_about
-from controlplane.decisions.epochs import Newer, find_newer
+from controlplane.bridge.publisher import Publication
+from controlplane.decisions.epochs import Newer
 from controlplane.management.refusals import refusals_told
 from controlplane.selectors.system import get_latest_version
 from controlplane.selectors.usage import get_marks
@@ -38,7 +38,7 @@ class Command(BaseCommand):
             epochs = read_epochs()
         except (RedisError, OSError) as error:
             raise CommandError("the state store is not answering; nothing was changed") from error
-        newer = find_newer(get_latest_version(), epochs.stored, epochs.applied)
+        newer = epochs.newer
         for line in _plan(newer, epochs):
             self.stdout.write(line)
         if newer is None and not options["force"]:
@@ -53,13 +53,18 @@ class Command(BaseCommand):
         actor = system_actor("adopt_configuration", via=Via.COMMAND)
         with refusals_told():
             done = adopt_configuration(
-                actor, known=epochs.known, reached=epochs.marks, reason=reason
+                actor,
+                known=epochs.known,
+                reached=epochs.marks,
+                restarts=epochs.restarts,
+                reason=reason,
             )
         self.stdout.write(
             f"adopted as version {done.revision.version} of lineage {done.revision.lineage}"
         )
-        # it was published as it was committed; asking again tells how that went
-        if publisher.publish() is not publisher.Publication.CURRENT:
+        # it was published as it was committed; asking again tells how that went, and takes the word
+        # back that somebody is ahead
+        if sweep() is not Publication.CURRENT:
             self.stdout.write("not published yet: the sweep does it when the state store answers")
         if done.missing_events:
             self.stdout.write(
@@ -75,6 +80,11 @@ def _plan(newer: Newer | None, epochs: Epochs) -> Iterator[str]:
     else:
         yield f"{words_about(newer)}: version {newer.version} of {newer.lineage}"
         yield "gateways will take the database's configuration in its place"
+    if epochs.restarts.pools is None:
+        yield (
+            "the state store can't tell how often pools were restarted: workers of a pool that was "
+            "restarted since the back-up are replaced, one after another"
+        )
     held = get_marks()
     lacking = {
         journal: mark - held.get(journal, 0)

@@ -1,4 +1,4 @@
-"""Publish the newest version; the first start of an installation makes one."""
+"""Publish the newest version, which is made first if the rows are not what it holds."""
 
 from argparse import ArgumentParser
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        snapshots.stage_first(system_actor("publish_configuration", via=Via.COMMAND))
+        snapshots.stage_current(system_actor("publish_configuration", via=Via.COMMAND))
         result = publisher.publish()
         if result is publisher.Publication.REFUSED and options["may_be_behind"]:
             self.stdout.write(f"configuration not published: {_REFUSED}")

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
 
 from controlplane.local.access import read_pairs, write_pairs
 from controlplane.local.demo import DemoProblem, Upstream, seed
@@ -23,11 +24,13 @@ class Command(BaseCommand):
         key = os.environ.get("HEADWORKS_DEMO_UPSTREAM_KEY") or None
         demo_file = Path(settings.HEADWORKS.var) / "demo.env"
         try:
-            made = seed(
-                has_engine=os.environ.get("HEADWORKS_DEMO_ENGINE") == "vllm",
-                upstream=Upstream(url, key) if url else None,
-                known=frozenset(read_pairs(demo_file)),
-            )
+            # a secret that was made and never told would lock everybody out
+            with transaction.atomic():
+                made = seed(
+                    has_engine=os.environ.get("HEADWORKS_DEMO_ENGINE") == "vllm",
+                    upstream=Upstream(url, key) if url else None,
+                    known=frozenset(read_pairs(demo_file)),
+                )
         except DemoProblem as problem:
             raise CommandError(str(problem)) from problem
         write_pairs(options["secrets_file"], made)

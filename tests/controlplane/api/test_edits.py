@@ -17,7 +17,6 @@ NAMED_ALONE = [
     ("port_base", 9),
     ("engine_arguments", {"seed": 7, "enforce_eager": True}),
     ("name", "renamed"),
-    ("restart_generation", 1),
     ("drain_timeout_s", 0),
 ]
 
@@ -198,12 +197,28 @@ def test_removing_a_model_removes_its_price(admin: Caller) -> None:
     assert sorted(removed) == ["models", "prices"]
 
 
-def test_a_restart_counts_upwards_only(admin: Caller, pool: dict[str, Any]) -> None:
-    path = f"/pools/{pool['id']}/"
+def test_a_restart_counts_upwards_only(admin: Caller) -> None:
+    own = {"name": "own", "model": "m", "provisioner": "process", "model_source": "m"}
+    path = f"/pools/{admin.made('/pools/', own)['id']}/"
     assert admin.patch(path, {"restart_generation": 3}).status_code == 200
     assert admin.patch(path, {"restart_generation": 2}).json()["fields"] == {
         "restart_generation": ["It only grows; it is 3 now."]
     }
+
+
+def test_a_static_pool_has_nothing_to_restart(admin: Caller, pool: dict[str, Any]) -> None:
+    path = f"/pools/{pool['id']}/"
+    assert pool["provisioner"] == "static"
+    refused = admin.patch(path, {"restart_generation": 1})
+    assert refused.status_code == 400
+    assert refused.json()["fields"] == {
+        "restart_generation": ["The workers of a static pool are started elsewhere."]
+    }
+    least = {"name": "second", "model": "m", "provisioner": "static"}
+    where = {"addresses": ["http://127.0.0.1:9001/v1"]}
+    made = admin.post("/pools/", {**least, **where, "restart_generation": 1})
+    assert list(made.json()["fields"]) == ["restart_generation"]
+    assert admin.patch(path, {"restart_generation": 0}).status_code == 200
 
 
 def test_prices_are_exact_text_and_zero_is_not_unknown(admin: Caller) -> None:

@@ -13,7 +13,7 @@ from controlplane.services.actors import Actor
 from controlplane.services.users import create_user
 from tests.controlplane.conftest import POOL, ROUTE, Caller
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
 PRICE = {"model": "gpt-x", "input_nanousd_per_mtok": "1", "output_nanousd_per_mtok": "2"}
 LEAST: Mapping[str, Mapping[str, Any]] = {
@@ -103,8 +103,10 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
     "service-accounts": {"name": "another", "is_enabled": False},
     "tokens": {"service_account": "ci", "expires_at": "2099-01-01T00:00:00Z"},
 }
+_OF_PROCESSES = {"provisioner": "process", "model_source": "x", "addresses": []}
 WITH = {
-    ("pools", "worker_restarts"): {"provisioner": "process", "model_source": "x", "addresses": []}
+    ("pools", "restart_generation"): _OF_PROCESSES,
+    ("pools", "worker_restarts"): _OF_PROCESSES,
 }
 """What a field that isn't every row's needs besides."""
 INSTEAD = {("bindings", "service_account"): "user"}

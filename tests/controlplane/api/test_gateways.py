@@ -74,6 +74,9 @@ def test_a_drain_is_asked_for_acknowledged_and_taken_back(root: Client, store: R
     write(store, serving("a/1", is_draining=True))
     busy = told(root.get(PATH))
     assert (busy["state"], busy["is_draining"], busy["inflight"]) == ("draining", True, 1)
+    write(store, serving("a/0", requests=1, is_draining=True))
+    sent = told(root.get(PATH))
+    assert (sent["state"], sent["inflight"]) == ("draining", 1)
     write(store, serving("a/0", inflight={"pool_x-0": 0}, is_draining=True))
     assert told(root.get(PATH))["state"] == "drained"
     assert told(patch(root, {"is_drained": False}))["state"] == "draining"
@@ -155,11 +158,26 @@ def test_an_edit_is_rehearsed_without_a_trace(root: Client, store: Redis) -> Non
 def test_only_the_platform_s_administrators_change_gateways_and_know_their_load(
     admin: Caller, narrow: Caller, store: Redis
 ) -> None:
-    assert admin.patch("/gateways/a/", {"is_drained": True}).status_code == 403
+    refused = admin.patch("/gateways/a/", {"is_drained": True})
+    assert refused.status_code == 403
+    assert refused.json()["detail"] == (
+        "Only a platform administrator who is signed in can change gateways; no token can."
+    )
     assert GatewaySetting.objects.count() == 0
     shown = told(admin.get("/gateways/a/"))
     assert (shown["state"], shown["inflight"]) == ("serving", None)
     assert narrow.get("/gateways/a/").status_code == 403
+
+
+def test_the_trail_of_gateways_is_told_to_the_platform_s_administrators_alone(
+    root: Client, admin: Caller, store: Redis
+) -> None:
+    patch(root, {"is_drained": True}, X_Headworks_Reason="kernel")
+    (entry,) = told(root.get("/api/v1/audit/?noun=gateways"))["results"]
+    assert (entry["organisation_id"], entry["reason"]) == (None, "kernel")
+    assert entry["id"] in [one["id"] for one in told(root.get("/api/v1/audit/"))["results"]]
+    assert told(admin.get("/audit/?noun=gateways"))["results"] == []
+    assert entry["id"] not in [one["id"] for one in told(admin.get("/audit/"))["results"]]
 
 
 def test_a_gateway_nobody_saw_is_none_but_what_is_wanted_of_one_stays_told(

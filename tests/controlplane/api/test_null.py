@@ -23,7 +23,7 @@ CASES = [(noun, field) for noun in NOUNS for field in _fields(noun)]
 
 
 USE = {"last_used_on", "requests_30d", "errors_30d"}
-NOW = {"workers", "condition", "breakers", "panic_at"}
+NOW = {"workers", "condition", "breakers", "panic_at", "last_resort_at"}
 MEASURED = {*NOW, *USE}
 """What nobody sets: it is passed over in what is sent back."""
 
@@ -77,6 +77,7 @@ def test_null_is_honoured_or_refused_in_every_field(admin: Caller, paths: dict[s
     }
 
 
+@pytest.mark.slow
 def test_a_patch_of_one_field_leaves_every_other(admin: Caller, paths: dict[str, str]) -> None:
     moving = {"version", "updated_at", "name"}
     for noun in set(NOUNS) - {"prices"}:

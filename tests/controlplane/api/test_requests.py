@@ -67,6 +67,19 @@ def test_one_request_comes_with_its_charges_and_decision(admin: Caller) -> None:
     assert (found["lineage"], found["version"]) == ("01jd", 41)
 
 
+def test_what_nobody_knows_of_a_lost_gateway_is_null(admin: Caller) -> None:
+    charge = make_charge(
+        kind=ChargeKind.ESTIMATED, usage=Usage(), duration_ms=0.0, http_status=None
+    )
+    lost = Outcome.LOST_GATEWAY
+    record(admin, make_end(1, charges=(charge,), outcome=lost, http_status=0, total_ms=0.0))
+    (row,) = admin.get("/requests/").json()["results"]
+    assert (row["outcome"], row["http_status"], row["total_ms"]) == ("lost_gateway", None, None)
+    found = admin.get(f"/requests/req_{1:026d}/").json()
+    assert (found["http_status"], found["total_ms"]) == (None, None)
+    assert found["charges"][0]["duration_ms"] is None
+
+
 def test_pages_follow_one_another_newest_first_without_gap_or_repeat(admin: Caller) -> None:
     ends = [make_end(n, at_ms=NOON_MS + (n // 3) * 1_000) for n in range(1, 24)]
     record(admin, *ends)

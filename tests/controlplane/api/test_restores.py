@@ -1,20 +1,40 @@
 """Versions can be read, compared and gone back to; a roll-back is an edit like any other."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from django.conf import settings
 
 from controlplane.compiler import target_values, values_of_record
-from controlplane.models import AuditEntry, CatalogueModel, ConfigRevision, Pool, Route, RouteTarget
+from controlplane.models import (
+    AuditEntry,
+    CatalogueModel,
+    ConfigRevision,
+    ConfigSection,
+    Pool,
+    Route,
+    RouteTarget,
+)
 from controlplane.selectors.snapshots import get_records, get_revision_of
+from inference.contract import codec, sealing
 from inference.contract.sealing import decrypt
 from tests.controlplane.conftest import POOL, ROUTE, Caller
 from tests.controlplane.snapshots import newest_revision, staged_snapshot
 
 SECRET = "sk-CANARY-of-the-pool"
 ALL = ["models", "pools", "routes"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pool(admin: Caller) -> Any:
+    return admin.made("/pools/", POOL)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def route(admin: Caller, pool: Any) -> Any:
+    return admin.made("/routes/", ROUTE)
 
 
 def _restore(caller: Caller, version: int, *nouns: str, **headers: str) -> Any:
@@ -64,6 +84,36 @@ def test_a_changed_row_gets_its_old_values_as_a_new_version(
     assert entries[0].after["max_attempts"] == 2
 
 
+def test_numbers_an_older_release_let_be_come_back_within_todays_bounds(
+    admin: Caller, route: Any, version: int
+) -> None:
+    (held,) = staged_snapshot(newest_revision()).routes.values()
+    target = replace(held.targets[0], idle_timeout_ms=90_000_000)
+    old = replace(
+        held, targets=(target, *held.targets[1:]), total_timeout_ms=100_000_000, max_attempts=0
+    )
+    content = codec.encode_section((old,))
+    digest = sealing.content_digest(content)
+    ConfigSection.objects.create(digest=digest, content=content)
+    revision = newest_revision()
+    revision.pk, revision.version = None, version + 1
+    revision.manifest["routes"] = digest
+    revision.save(force_insert=True)
+    admin.patch(f"/routes/{route['id']}/", {"max_attempts": 7})
+    response = _restore(admin, version + 1, "routes")
+    assert response.status_code == 200, response.content
+    assert response.json()["warnings"] == [
+        "Route chat: total timeout ms was 100,000,000 and is 86,400,000 now. "
+        "It must be between 1 and 86,400,000.",
+        "Route chat: max attempts was 0 and is 1 now. It must be between 1 and 10.",
+        "Route chat, target 1: idle timeout ms was 90,000,000 and is 86,400,000 now. "
+        "It must be between 1 and 86,400,000.",
+    ]
+    row = Route.objects.get(pk=route["id"])
+    assert (row.max_attempts, row.total_timeout_ms) == (1, 86_400_000)
+    assert row.targets.get(pk=target.id).idle_timeout_ms == 86_400_000
+
+
 def test_what_is_gone_comes_back_with_its_id_even_if_its_name_was_taken(
     admin: Caller, route: Any, pool: Any, version: int
 ) -> None:
@@ -95,8 +145,9 @@ def test_names_that_changed_hands_change_back(admin: Caller, route: Any, version
 def test_a_credential_and_the_restarts_stay_the_present_ones(
     admin: Caller, pool: Any, version: int
 ) -> None:
-    change = {"credential": SECRET, "restart_generation": 4, "drain_timeout_s": 9}
-    admin.patch(f"/pools/{pool['id']}/", change)
+    admin.patch(f"/pools/{pool['id']}/", {"credential": SECRET, "drain_timeout_s": 9})
+    # as of a pool that was once one of processes
+    Pool.objects.filter(pk=pool["id"]).update(restart_generation=4)
     response = _restore(admin, version, "pools")
     assert response.status_code == 200
     row = Pool.objects.get(pk=pool["id"])

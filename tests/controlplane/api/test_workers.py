@@ -15,6 +15,11 @@ from tests.controlplane.conftest import POOL, Caller
 from tests.controlplane.fleet import put_directory, put_vitals, vitals, worker
 
 
+@pytest.fixture(scope="module", autouse=True)
+def pool(admin: Caller) -> Any:
+    return admin.made("/pools/", POOL)
+
+
 def test_a_pool_shows_its_workers_and_what_gateways_have_in_flight(
     admin: Caller, pool: Any, state_store: Redis
 ) -> None:

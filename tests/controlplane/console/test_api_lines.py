@@ -21,6 +21,8 @@ from controlplane.services.prices import create_price
 from controlplane.services.users import create_service_account, create_user, grant_role
 from tests.controlplane.console.conftest import PASSWORD
 
+pytestmark = pytest.mark.slow
+
 LISTS = (
     *("/models/", "/models/?sort=-name", "/keys/", "/keys/?sort=-name&state=live", "/prices/"),
     *("/organisations/", "/teams/?sort=-name", "/projects/", "/audit/", "/audit/?sort=at"),

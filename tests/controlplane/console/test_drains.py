@@ -8,7 +8,8 @@ from django.test import Client
 from redis import Redis
 
 from controlplane.models import AuditEntry, GatewaySetting, Pool, Role
-from controlplane.services.actors import Actor
+from controlplane.services import audit
+from controlplane.services.actors import Actor, Via, system_actor
 from controlplane.services.gateways import update_gateway
 from controlplane.services.routes import TargetChoice, create_route
 from controlplane.services.users import create_user
@@ -57,7 +58,8 @@ def test_a_worker_is_drained_with_its_reason_and_put_back(operator: Reader, acto
 def test_one_worker_is_restarted_and_no_other(operator: Reader, actor: Actor) -> None:
     pool = process_pool(operator, actor, worker_restarts={"1": 4})
     flow = Flow(operator.client, f"/pools/{pool.pk}/workers/1/restart/")
-    assert "Only this worker is replaced, once it has finished its requests." in flow.words
+    words = "Only this worker is replaced, once its requests have ended or 30 seconds are over."
+    assert words in flow.words
     assert "Restarts asked of worker 1 4 5" in flow.words
     flow.send("save", reason="it leaks")
     assert flow.response.status_code == 302
@@ -140,7 +142,15 @@ def test_the_tab_tells_who_still_has_what_which_breakers_are_open_and_panic(
         ["Drain", "small/0"],
         ["Put", "back"],
     ]
+    told = "Every breaker is open at gw-1/0: sent to only if no other target has room."
+    assert told in words_of(page)
+    assert "Panic" not in words_of(page)
+    put_directory(state_store, *(worker(name, WorkerState.READY) for name in (one, two, three)))
+    shut = dict.fromkeys((one, two), BreakerState.OPEN)
+    put_vitals(state_store, vitals("gw-1/0", gateway="gw-1", breakers=shut))
+    page = replicas(operator, pool)
     assert "Panic at gw-1/0: breakers would leave fewer than 50 %" in words_of(page)
+    assert "Every breaker" not in words_of(page)
 
 
 def test_a_drained_pool_says_so_and_is_put_back(
@@ -181,6 +191,7 @@ def test_a_gateway_is_drained_and_its_acknowledgement_is_told_live(
     assert "gw-1 Serving v7 2 of 2 report 2 Drain gateway gw-1 Restart" in gateways(root)
     flow = Flow(root, "/system/gateways/gw-1/drain/")
     assert "Drain gateway gw-1" in flow.words
+    assert "curl" not in flow.words  # no token can do it
     assert "No other gateway serves: a balancer that obeys /ready sends nowhere." in flow.words
     flow.send("save")
     assert "Give a reason." in flow.words
@@ -200,11 +211,39 @@ def test_a_gateway_is_drained_and_its_acknowledgement_is_told_live(
     assert "Changed gateway gw-1" in entry
 
 
+def test_the_audit_page_lists_changes_of_the_platform_for_its_administrators_alone(
+    root: Client, make_reader: Callable[..., Reader], state_store: Redis
+) -> None:
+    admin = make_reader("local", Role.ADMIN)
+    publish(state_store)
+    write(state_store, child("gw-1/0", datetime.now(UTC)))
+    Flow(root, "/system/gateways/gw-1/drain/").send("save", reason="a new kernel")
+    entry = AuditEntry.objects.latest("id")
+    audit.record(
+        system_actor("adopt_configuration", via=Via.COMMAND),
+        action="adopt",
+        noun="snapshots",
+        object_id="installation",
+        organisation_id=None,
+        after={"version": 7},
+    )
+    adopted = AuditEntry.objects.latest("id")
+    for path in ("/audit/", f"/audit/?organisation={admin.organisation.pk}"):
+        words = words_of(root.get(path).content.decode())
+        assert "changed gateway gw-1 is_drained a new kernel" in words
+        assert "adopted snapshot installation" in words
+    page = words_of(root.get(f"/audit/{adopted.pk}/").content.decode())
+    assert "Adopted snapshot installation" in page
+    assert "gw-1" not in words_of(admin.page("/audit/"))
+    for hidden in (entry, adopted):
+        assert admin.get(f"/audit/{hidden.pk}/").status_code == 404
+
+
 def test_the_processes_of_a_gateway_are_replaced(root: Client, state_store: Redis) -> None:
     publish(state_store)
     write(state_store, child("gw-1/0", datetime.now(UTC)))
     flow = Flow(root, "/system/gateways/gw-1/restart/")
-    assert "Its processes are replaced one after another" in flow.words
+    assert "Each has 60 seconds to finish its requests; what runs longer is cut off." in flow.words
     flow.send("save", reason="memory")
     assert GatewaySetting.objects.get().restart_generation == 1
     assert "Restarting: generation 1 is wanted" in gateways(root)

@@ -13,6 +13,7 @@ from redis import Redis
 from controlplane.models import ConfigRevision, Pool, Role, RoleBinding, Team
 from controlplane.services.actors import Actor
 from controlplane.services.pools import create_pool, update_pool
+from controlplane.services.prices import create_price
 from inference.contract import wire
 from inference.contract.kinds import ProcessRole, WorkerState
 from inference.contract.vitals import Applied, WorkerGauges
@@ -105,6 +106,26 @@ def test_a_row_has_the_newest_figures_of_its_pool(operator: Reader, actor: Actor
     assert re.fullmatch(r"80 % CPU 50 % 3 / 1 18[0-9] ms \$5\.04", figures), row
     words = words_of(operator.page(f"/pools/{pool.pk}/?tab=replicas"))
     assert "Requests 1.2 /s" in words
+
+
+def test_without_traffic_only_a_pool_whose_model_has_a_price_costs_nothing(
+    operator: Reader, actor: Actor, state_store: Redis
+) -> None:
+    pool = static_pool(operator, actor)
+    now = time.time() - NOON_S
+    quiet(now - 60)
+    sampled(now, child("a/0", written_s=now))
+    home = operator.organisation.pk
+    address, tile = f"/pools/{pool.pk}/?tab=replicas", f"/live/pool/?organisation={home}"
+
+    def told() -> tuple[str, str, bool]:
+        (row,) = rows_of(operator.page("/pools/"))
+        cost = operator.client.get(f"{tile}&pool={pool.pk}&window=5m").json()["tiles"]["cost"]
+        return row.split()[-3], cost["text"], "Cost $0.00 /h" in words_of(operator.page(address))
+
+    assert told() == ("-", "", False)
+    create_price(actor, model=pool.model, input_nanousd_per_mtok=1, output_nanousd_per_mtok=1)
+    assert told() == ("$0.00", "$0.00", True)
 
 
 def test_a_role_in_one_team_sees_pools_and_neither_figures_nor_logs(

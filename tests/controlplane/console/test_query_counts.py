@@ -15,6 +15,8 @@ from controlplane.services.teams import create_team
 from controlplane.services.users import create_service_account, create_user, grant_role, issue_token
 from tests.controlplane.console.conftest import PASSWORD, Reader
 
+pytestmark = pytest.mark.slow
+
 LISTS = ("/prices/", "/teams/", "/projects/", "/users/service-accounts/", "/users/bindings/")
 
 

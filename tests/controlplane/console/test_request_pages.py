@@ -70,6 +70,22 @@ def test_a_refusal_costs_a_dash_and_a_lost_gateway_at_most_its_bound(reader: Rea
     assert second.endswith("≤ $0.001203")
 
 
+def test_nobody_knows_how_long_what_a_lost_gateway_had_took(reader: Reader) -> None:
+    charge = make_charge(
+        kind=ChargeKind.ESTIMATED, usage=Usage(), duration_ms=0.0, http_status=None,
+        first_token_ms=None,
+    )  # fmt: skip
+    lost = make_end(
+        1, charges=(charge,), outcome=Outcome.LOST_GATEWAY, http_status=0, total_ms=0.0,
+        queued_ms=None, first_token_ms=None,
+    )  # fmt: skip
+    reader.record(lost)
+    assert "0.0 ms" not in reader.page("/requests/?last=ever")
+    page = reader.page(f"/requests/{lost.event_id}/")
+    assert "0.0 ms" not in page
+    assert "estimated" in page
+
+
 def test_the_newest_row_is_on_top_and_older_ones_are_a_page_away(reader: Reader) -> None:
     reader.record(*(make_end(n, at_ms=NOON_MS + n * 1_000) for n in range(1, 61)))
     page = reader.page("/requests/?last=ever")

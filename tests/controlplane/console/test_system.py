@@ -1,6 +1,7 @@
 """The System page and its REST call: every part, for administrators, without a secret."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -8,9 +9,10 @@ from django.conf import settings
 from redis import Redis
 
 from controlplane import __version__
+from controlplane.bridge.publisher import publish_revision
 from controlplane.models import Role
 from controlplane.services.actors import Actor
-from controlplane.services.snapshots import stage_first
+from controlplane.services.snapshots import stage_current
 from controlplane.tasks.heartbeat import beat
 from inference.contract import wire
 from inference.contract.kinds import ProcessRole
@@ -79,11 +81,11 @@ def test_a_store_that_is_down_is_named_and_the_others_are_told_all_the_same(
 def test_the_published_version_is_held_against_the_database_s(
     admin: Caller, actor: Actor, state_store: Redis
 ) -> None:
-    revision = stage_first(actor)
+    revision = stage_current(actor)
     part = parts_of(admin)["snapshots"]
     assert (part["state"], part["detail"]) == ("degraded", "the store is behind the database")
-    newest = {"lineage": revision.lineage, "version": part["facts"]["database_version"]}
-    state_store.hset(wire.MANIFEST, mapping=newest)
+    assert revision is not None
+    publish_revision(state_store, revision)
     part = parts_of(admin)["snapshots"]
     assert part["state"] == "ok"
     assert part["facts"]["published_version"] == part["facts"]["database_version"]
@@ -110,6 +112,26 @@ def test_who_leads_and_what_the_jobs_last_did_are_told(admin: Caller, state_stor
     assert parts["pools"]["facts"]["supervisor"] == "pools-a"
     assert parts["jobs"]["state"] == "ok"
     assert parts["jobs"]["age_s"] < 60
+
+
+def test_a_gateway_of_which_one_process_is_silent_is_not_told_as_missing(
+    admin: Caller, administrator: Reader, state_store: Redis
+) -> None:
+    now = datetime.now(UTC).timestamp()
+    for name in ("vm-1/0", "vm-1/1", "vm-2/0"):
+        put_vitals(state_store, vitals(name, gateway=name.partition("/")[0], written_at=now))
+        state_store.zadd(wire.SEEN, {name: now})
+    state_store.delete(wire.vitals_key("vm-1/1"))
+    part = parts_of(admin)["gateways"]
+    assert (part["state"], part["detail"]) == ("degraded", "vm-1: 1 of 2 processes is silent")
+    assert part["facts"]["missing"] == ["vm-1"]
+    words = words_of(administrator.page("/system/"))
+    assert "Gateways: degraded. Vm-1" not in words
+    assert "Gateways: degraded. vm-1: 1 of 2 processes is silent." in words
+    state_store.delete(wire.vitals_key("vm-2/0"))
+    assert parts_of(admin)["gateways"]["detail"] == (
+        "missing: vm-2; vm-1: 1 of 2 processes is silent"
+    )
 
 
 def test_the_log_of_a_worker_is_had_by_rest(

@@ -218,6 +218,7 @@ def test_ranges_are_half_open(reader: Reader) -> None:
     assert "24 Nov 2026 12:00 to 24 Nov 2026 13:00, end not included" in words_of(page)
 
 
+@pytest.mark.slow
 def test_every_named_range_can_be_had_by_every_kind_of_group(reader: Reader) -> None:
     for named in ("24h", "7d", "30d", "mtd", "last-month"):
         for group in ("route", "team", "none"):

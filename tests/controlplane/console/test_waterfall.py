@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from controlplane.console.formats import UNKNOWN
 from controlplane.console.waterfall import Step, draw
 from controlplane.decisions.ledger import charge_rows, request_row
 from controlplane.models import Charge, Request
@@ -73,8 +74,10 @@ def test_a_request_without_attempts_is_one_bar() -> None:
 
 def test_a_lost_gateway_has_no_whole_duration() -> None:
     lost = make_end(outcome=Outcome.LOST_GATEWAY, total_ms=0.0, queued_ms=None)
-    labels = [step.label for step in draw(*rows_of(lost)).steps]
+    steps = draw(*rows_of(lost)).steps
+    labels = [step.label for step in steps]
     assert labels == ["Attempt 1", "To the first token", "From first to last"]
+    assert steps[0].took == UNKNOWN
 
 
 def test_clocks_that_disagree_draw_nothing_outside_the_picture() -> None:

@@ -40,7 +40,7 @@ def child(process: str, *buckets: Traffic, written_s: float, **fields: Any) -> V
         "gateway": process.rpartition("/")[0],
         "pid": 1,
         "started_at": LONG_AGO_S,
-        "applied": Applied("l", 7),
+        "applied": Applied("00", 7),
         **fields,
     }
     return Vitals(process=process, written_at=NOON_S + written_s, traffic=buckets, **told)
@@ -55,7 +55,7 @@ def supervisor(*gauges: WorkerGauges, written_s: float) -> Vitals:
         pid=2,
         started_at=LONG_AGO_S,
         written_at=NOON_S + written_s,
-        applied=Applied("l", 7),
+        applied=Applied("00", 7),
         is_leader=True,
         workers=gauges,
     )

@@ -125,11 +125,11 @@ def test_a_role_of_one_team_sees_no_live_figures_and_of_gateways_how_many(
 def test_who_runs_what_is_told(admin: Caller, state_store: Redis) -> None:
     now = datetime.now(UTC)
     publish(state_store)
-    refused = Applied("l", 6, refused_version=7, refused_why="pools.pool_of_others.model: bad")
+    refused = Applied("00", 6, refused_version=7, refused_why="pools.pool_of_others.model: bad")
     write(state_store, serving("a/0", now), serving("b/0", now, applied=refused))
     told = admin.get("/gateways/").json()
     assert [told[name] for name in ("lineage", "version", "seen", "live", "applied")] == [
-        *("l", 7),
+        *("00", 7),
         *(2, 2, 1),
     ]
     second = told["gateways"][1]
@@ -140,7 +140,7 @@ def test_who_runs_what_is_told(admin: Caller, state_store: Redis) -> None:
         "is_applied": False,
         "children_live": 1,
         "children_seen": 1,
-        "lineage": "l",
+        "lineage": "00",
         "version": 6,
         "refused_version": 7,
         "refused_at": "pools.pool_of_others.model",

@@ -7,8 +7,10 @@ import pytest
 from django.test import Client
 from redis import Redis
 
+from controlplane.decisions.propagation import PartlySilent
 from controlplane.models import Role
 from controlplane.services.actors import Actor
+from controlplane.services.live import Census
 from controlplane.services.users import create_user, grant_role
 from inference.contract.kinds import WorkerState
 from tests.controlplane.conftest import Caller
@@ -56,6 +58,23 @@ def test_rest_tells_what_the_overview_lists(admin: Caller, reader: Client, troub
     assert [(one["title"], one["detail"]) for one in document["needs"]] == [
         (one["title"], one["detail"]) for one in (*page["needs"], *page["gap_needs"])
     ]
+
+
+def test_a_gateway_with_one_silent_process_is_a_warning_and_missing_by_name(
+    admin: Caller, state_store: Redis
+) -> None:
+    told = child("vm-1/0", written_s=4.0)
+    sampled(4.0, told, census=Census(0, 1, (PartlySilent("vm-1", 1, 2),)))
+    (need,) = admin.get(f"/attention/?{AT_NOON}").json()["needs"]
+    assert (need["kind"], need["severity"]) == ("silent_gateway", "warning")
+    assert need["title"] == "vm-1: 1 of 2 processes is silent"
+    coverage = admin.get(f"/live/?{AT_NOON}").json()["coverage"]
+    assert coverage | {"as_of": None} == {
+        "live": 0,
+        "seen": 1,
+        "missing": ["vm-1"],
+        "as_of": None,
+    }
 
 
 def test_the_overview_shows_the_call(admin: Caller, reader: Client) -> None:

@@ -179,6 +179,7 @@ def test_tiles_are_of_the_last_minute_and_gauges_of_the_last_seconds(
     tile = view.summary
     assert tile == view.pool_summaries[pool_id]
     assert (tile.requests_per_s, tile.failure_share) == (1.2, 0.5)
+    assert tile.failures == {"timeout": 33}
     assert (tile.running, tile.waiting, tile.kv_used, tile.utilisation) == (56, 0, 0.5, 60.0)
     assert tile.cost_nanousd_per_hour == 72_000
     assert not tile.is_gpu

@@ -1,6 +1,6 @@
 """Which gateways there are and what they run, by the state store; and the sampler that reads it."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -9,7 +9,9 @@ from redis import Redis
 
 from controlplane.bridge.sampler import SampleOutcome, sample
 from controlplane.bridge.vitals import read_propagation
+from controlplane.decisions.propagation import PartlySilent
 from controlplane.models import LiveCoverage, LiveTraffic
+from controlplane.selectors.system import get_coverage
 from inference.contract import codec, wire
 from inference.contract.vitals import GATEWAY_SEEN_S, Applied, Traffic, Vitals
 from tests.controlplane.fleet import vitals
@@ -29,13 +31,13 @@ def write(store: Redis, *records: Vitals) -> None:
 
 def child(process: str, now: datetime, version: int = 7, **fields: object) -> Vitals:
     """A child of the gateway that its name begins with."""
-    told = {"applied": Applied("l", version), **fields}
+    told = {"applied": Applied("00", version), **fields}
     gateway = process.rpartition("/")[0]
     return vitals(process, gateway=gateway, written_at=now.timestamp(), **told)
 
 
 def publish(store: Redis, version: int = 7) -> None:
-    store.hset(wire.MANIFEST, mapping={"lineage": "l", "version": version, "sealed": b"x"})
+    store.hset(wire.MANIFEST, mapping={"lineage": "00", "version": version, "sealed": b"x"})
 
 
 def test_a_gateway_has_applied_a_version_once_all_its_children_have(
@@ -46,7 +48,7 @@ def test_a_gateway_has_applied_a_version_once_all_its_children_have(
     write(state_store, child("b/1", now))
     found = read_propagation()
     assert found is not None
-    assert (found.lineage, found.version) == ("l", 7)
+    assert (found.lineage, found.version) == ("00", 7)
     assert (found.applied, found.live, found.seen) == (1, 2, 2)
     assert [(one.name, one.version, one.is_applied) for one in found.gateways] == [
         ("a", 7, True),
@@ -71,12 +73,13 @@ def test_a_gateway_that_fell_silent_is_missing_with_its_name_and_one_that_left_i
     assert (found.live, found.seen, found.missing) == (1, 2, ("dc-1/a",))
     silent = found.gateways[1]
     assert (silent.children_live, silent.children_seen, silent.is_applied) == (1, 2, False)
+    assert found.partly == (PartlySilent("dc-1/a", 1, 2),)
 
 
 def test_a_supervisor_is_no_gateway_and_a_refusal_is_told(
     state_store: Redis, now: datetime
 ) -> None:
-    refused = Applied("l", 7, refused_version=8, refused_why="pools.pool_1.model: unknown")
+    refused = Applied("00", 7, refused_version=8, refused_why="pools.pool_1.model: unknown")
     write(state_store, child("a/0", now, applied=refused))
     state_store.zadd(wire.SEEN, {"pools/host-12": now.timestamp()})
     found = read_propagation()
@@ -84,6 +87,28 @@ def test_a_supervisor_is_no_gateway_and_a_refusal_is_told(
     (gateway,) = found.gateways
     assert (gateway.refused_version, gateway.refused_why) == (8, refused.refused_why)
     assert (found.version, found.applied) == (None, 0)
+
+
+def test_a_gateway_counts_the_requests_that_are_at_no_worker_yet(
+    state_store: Redis, now: datetime
+) -> None:
+    write(state_store, child("a/0", now, requests=3, inflight={"p-0": 1}))
+    write(state_store, child("a/1", now, inflight={"p-0": 2}))
+    found = read_propagation()
+    assert found is not None
+    assert found.gateways[0].inflight == 5
+
+
+@pytest.mark.parametrize("skew_s", [-7_200, 7_200])
+def test_a_gateway_whose_clock_is_wrong_counts_and_wrote_when_the_store_says(
+    state_store: Redis, now: datetime, skew_s: int
+) -> None:
+    publish(state_store)
+    write(state_store, child("a/0", now + timedelta(seconds=skew_s)), child("b/0", now))
+    state_store.zadd(wire.SEEN, {"a/0": now.timestamp()})
+    found = read_propagation()
+    assert found is not None
+    assert (found.live, found.seen, found.gateways[0].as_of) == (2, 2, now)
 
 
 @pytest.fixture
@@ -116,3 +141,16 @@ def test_a_tick_writes_what_the_records_say_and_who_is_missing(
     assert (row.at.timestamp(), row.route_id, row.requests) == (at, "rt_1", 3)
     newest = LiveCoverage.objects.latest("at")
     assert (newest.live, newest.seen, newest.missing) == (1, 2, ["b"])
+
+
+@pytest.mark.django_db
+def test_a_sample_keeps_that_only_a_part_of_a_gateway_fell_silent(
+    state_store: Redis, now: datetime
+) -> None:
+    write(state_store, *(child(name, now) for name in ("a/0", "a/1", "b/0", "c/0")))
+    for name in ("a/1", "b/0"):
+        state_store.delete(wire.vitals_key(name))
+    sample(now)
+    found = get_coverage(now)
+    assert (found.live, found.seen, found.missing) == (1, 3, ("a", "b"))
+    assert (found.silent, found.partly) == (("b",), (PartlySilent("a", 1, 2),))

@@ -1,6 +1,7 @@
 """A database out into a file and in again, by PostgreSQL's own tools; files appear whole or not."""
 
 import os
+import subprocess
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from django.db import connection
 
 from controlplane.local.archive import dump_writer, fingerprint, pepper_fingerprints, written_whole
-from controlplane.local.databases import Database, split_password
+from controlplane.local.databases import _CLEAR, Database, split_password
 from controlplane.local.postgres import find_binaries
 from controlplane.local.problems import LocalProblem
 from controlplane.models import Organisation
@@ -66,6 +67,36 @@ def test_what_is_restored_takes_the_place_of_all_that_was_there(
     target.fill(dump, lambda size: None)
     assert target.ask(names) == "Kept"
     assert (target.ask(tables), target.ask("SELECT count(*) FROM django_migrations")) == whole
+
+
+def test_locks_that_a_server_has_no_room_for_are_told_before_anything_is_touched(
+    source: Database, target: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dump = dumped(source, tmp_path)
+    target.fill(dump, lambda size: None)
+    needed = target.needed_locks(dump)
+    assert 0.8 * needed < taken_by_filling(target, dump) <= needed
+    target.check_locks(dump)
+    monkeypatch.setattr("controlplane.local.databases._LOCKS", f"SELECT {needed // 2}")
+    with pytest.raises(LocalProblem, match=f"takes {needed:,} locks .* to \\d+ and start it again"):
+        target.check_locks(dump)
+
+
+def taken_by_filling(target: Database, dump: Path) -> int:
+    """How many locks a transaction has that does what `fill` does."""
+    tool = str(target.binaries / "pg_restore")
+    options = ("--no-owner", "--no-privileges", "--no-comments", "--file=-", str(dump))
+    script = subprocess.run((tool, *options), check=True, capture_output=True, text=True).stdout
+    what = "count(DISTINCT (locktype, relation, classid, objid))"
+    count = f"SELECT 'locks', {what} FROM pg_locks WHERE pid = pg_backend_pid();"
+    done = subprocess.run(
+        (*target._tool("psql"), "--no-psqlrc", "--quiet", "--tuples-only", "--no-align"),
+        input=f"BEGIN; {_CLEAR}; {script} {count} ROLLBACK;",
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return int(done.stdout.split("locks|")[1])
 
 
 def test_a_dump_that_breaks_off_changes_nothing(

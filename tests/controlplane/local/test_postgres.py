@@ -35,10 +35,12 @@ def places(tmp_path: Path) -> Iterator[Places]:
 
 
 @contextmanager
-def serving(places: Places) -> Iterator[tuple[Postgres, Popen[bytes]]]:
+def serving(
+    places: Places, *, is_for_restore: bool = False
+) -> Iterator[tuple[Postgres, Popen[bytes]]]:
     """A server that answers."""
     server = prepare_postgres(places)
-    with start_postgres(server) as process:
+    with start_postgres(server, is_for_restore=is_for_restore) as process:
         try:
             wait_for(lambda: is_answering(server), "an answer")
             yield server, process
@@ -128,6 +130,33 @@ def test_a_first_start_that_was_cut_off_begins_again(places: Places) -> None:
         os.kill(process.pid, signal.SIGQUIT)
         process.wait(10)
         assert not is_answering(server)
+
+
+def test_a_server_for_a_restore_has_room_for_the_locks_of_years(places: Places) -> None:
+    with serving(places, is_for_restore=True) as (server, _):
+        with psycopg.connect(server.url) as connection:
+            (locks,) = connection.execute("SHOW max_locks_per_transaction").fetchone() or ("",)
+            (most,) = connection.execute("SHOW max_connections").fetchone() or ("",)
+    # some 60 for each day, whose rows are kept for 400 days
+    assert int(locks) * int(most) > 400 * 60 * 2
+
+
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        (("before-1", "before-2", "restoring"), "rename .*restoring to postgres to end it, or"),
+        (("before-1", "before-2"), "rename .*postgres.before-2 to postgres to take it"),
+        (("restoring",), "repeat it, or remove .*postgres.restoring"),
+    ],
+)
+def test_a_restore_that_was_cut_off_is_not_followed_by_an_empty_database(
+    places: Places, left: tuple[str, ...], said: str
+) -> None:
+    for name in left:
+        (places.var / f"postgres.{name}").mkdir()
+    with pytest.raises(LocalProblem, match=said):
+        prepare_postgres(places)
+    assert not places.postgres.exists()
 
 
 def test_another_versions_folder_is_left_alone(places: Places) -> None:

@@ -62,6 +62,7 @@ def run_local(command: str, **settings: str) -> subprocess.CompletedProcess[str]
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
@@ -122,6 +123,23 @@ def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
 def test_status_of_a_folder_that_was_never_used(tmp_path: Path) -> None:
     done = run_local("status", VAR=str(tmp_path / "var"))
     assert (done.returncode, done.stdout) == (3, f"Headworks in {tmp_path / 'var'}: stopped\n")
+
+
+def test_a_reader_that_has_read_enough_of_the_status_is_no_error(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as nobody:
+        done = subprocess.run(
+            [sys.executable, "-m", "controlplane.local", "status"],
+            cwd=ROOT,
+            env=os.environ | {"HEADWORKS_VAR": str(tmp_path / "var")},
+            stdout=nobody,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.stderr == ""
 
 
 def test_secrets_are_made_once_and_private(tmp_path: Path) -> None:

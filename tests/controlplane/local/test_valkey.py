@@ -109,6 +109,7 @@ def test_data_writes_what_is_its_own(state: Store) -> None:
         assert data.set(wire.vitals_key("p"), "v", ex=5)
         assert data.zadd(wire.SEEN, {"p": 1.0})
         assert data.zremrangebyscore(wire.SEEN, "-inf", 1) == 1
+        assert data.time()[0] > 0
         assert data.hset(wire.worker_log_key("pool_a-0"), wire.WORKER_LOG_TEXT, "line")
         assert data.expire(wire.worker_log_key("pool_a-0"), 30)
         assert data.publish(wire.DIRECTORY_CHANGED, "1") == 0

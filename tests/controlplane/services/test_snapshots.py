@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 from django.conf import settings
 from django.db import connection, transaction
+from structlog.testing import capture_logs
 
 from controlplane.errors import Conflict, InUse, Invalid, ProblemsFound
 from controlplane.models import (
@@ -25,7 +26,7 @@ from controlplane.services.actors import Actor
 from controlplane.services.organisations import create_organisation, update_organisation
 from controlplane.services.pools import create_pool, delete_pool, update_pool
 from controlplane.services.routes import TargetChoice, create_route, update_route
-from controlplane.services.snapshots import stage, stage_first
+from controlplane.services.snapshots import stage, stage_current
 from controlplane.services.teams import create_team
 from inference.contract.snapshot import ConfigSnapshot
 from tests.controlplane.snapshots import newest_revision, staged_snapshot
@@ -141,10 +142,36 @@ def test_staging_outside_a_transaction_is_a_mistake(transactional_db: None, acto
 
 
 def test_an_empty_installation_gets_a_first_version_once(db: None, actor: Actor) -> None:
-    first = stage_first(actor)
-    assert (first.version, stage_first(actor).pk) == (1, first.pk)
+    first = stage_current(actor)
+    assert (first.version, stage_current(actor).pk) == (1, first.pk)
     snapshot = staged_snapshot(first)
     assert snapshot == ConfigSnapshot(first.lineage, 1, {}, {}, {}, {}, {}, {})
+
+
+def test_rows_that_a_release_changed_become_a_version_at_its_start(
+    db: None, actor: Actor, home: Organisation
+) -> None:
+    pool = make_pool(actor, home)
+    before = newest_revision()
+    # as a migration does
+    Pool.objects.update(replicas=7)
+    now = stage_current(actor)
+    assert now is not None
+    assert (now.version, now.reason) == (before.version + 1, "brought up to this release")
+    assert staged_snapshot(now).pools[pool.pk].replicas == 7
+    assert stage_current(actor) == now
+
+
+def test_rows_no_gateway_may_be_given_do_not_hold_a_start_up(
+    db: None, actor: Actor, home: Organisation
+) -> None:
+    make_pool(actor, home)
+    before = newest_revision()
+    Pool.objects.update(addresses=["ftp://127.0.0.1"])
+    with capture_logs() as logs:
+        assert stage_current(actor) == before
+    assert [entry["event"] for entry in logs] == ["configuration not staged"]
+    assert newest_revision() == before
 
 
 def run_together(*calls: Callable[[], object]) -> list[object]:
