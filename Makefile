@@ -44,7 +44,8 @@ lint: test-environment
 
 # Several at a time on two cores: many tests wait for real processes; each run has its own stores.
 check: lint
-	$(BIN)/pytest -q -n 4 --dist worksteal -m "not engine and not browser and not fault and not slow"
+	$(BIN)/pytest -q -n 4 --dist worksteal --hypothesis-profile quick \
+		-m "not engine and not browser and not fault and not slow"
 
 # The stages, and why they run as they do, are in tests/stages.py.
 test: lint browser-environment engine-environment

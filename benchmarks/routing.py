@@ -97,6 +97,7 @@ class Bench:
             now_s=now_s,
         )
         lease = placement.choice.worker.lease(placement.prefill_tokens, now_s=now_s)
+        self.dispatcher.note_content(placement, now_s=now_s)
         lease.release(Verdict.GOOD, now_s=now_s)
 
 

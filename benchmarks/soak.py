@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from typing import Any
 from benchmarks.soak_books import Books, compare
 from benchmarks.soak_load import Load, script
 from benchmarks.soak_memory import Memory
-from tests.faults.fleet import descendants, environment_of
+from tests.faults.fleet import Gateway, descendants, environment_of
 from tests.installation import (
     ROOT,
     Installation,
@@ -38,11 +39,13 @@ from tests.installation import (
 )
 from tests.upstream.fixtures import Upstream, running_upstream
 
-ROUTE = "soak"
+ROUTE, EMBED_ROUTE = "soak", "soak-embed"
 PRICE = {"input_nanousd_per_mtok": 3_000_000_000, "output_nanousd_per_mtok": 7_000_000_000}
 SECOND_GATEWAY = "gw-second"
+GATEWAY_PROCESS = "gateway process"
+INFLIGHT = "headworks_gateway_inflight"
 PAUSE_S = 5.0
-SETTLE_S = 60.0
+SETTLE_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,28 +59,33 @@ class Harm:
 
 # Of a kind that has several processes the newest is hit, so that the oldest shows its memory.
 HARMS = (
-    Harm("gateway process", ("inference", "gateway-child")),
+    Harm(GATEWAY_PROCESS, ("inference", "gateway-child")),
     Harm("recorder", ("record_usage",)),
     Harm("state store, stopped for a while", ("state.sock",), is_pause=True),
-    Harm("gateway process", ("inference", "gateway-child")),
+    Harm(GATEWAY_PROCESS, ("inference", "gateway-child")),
     Harm("supervisor", ("inference", "pools")),
     Harm("database, stopped for a while", ("postgres", "-D"), is_pause=True),
-    Harm("gateway process", ("inference", "gateway-child")),
+    Harm(GATEWAY_PROCESS, ("inference", "gateway-child")),
     Harm("feed", ("run_feed",)),
     Harm("state store", ("state.sock",)),
     Harm("jobs", ("celery",)),
 )
 
 
+def gateway_at(installation: Installation, name: str, port: int, admin_port: int) -> Gateway:
+    where = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{admin_port}"
+    return Gateway(name, installation.var, *where, installation.demo["API_KEY"])
+
+
 @contextmanager
-def second_gateway(installation: Installation) -> Iterator[str]:
-    """Another gateway of two processes on the same stores; yields its URL."""
-    port = free_port()
+def second_gateway(installation: Installation) -> Iterator[Gateway]:
+    """Another gateway of two processes on the same stores and the same disk."""
+    port, admin_port = free_port(), free_port()
     environment = {
         **environment_of(installation.find("inference", "gateway-child")[0]),
         "HEADWORKS_GATEWAY_ID": SECOND_GATEWAY,
         "HEADWORKS_GATEWAY_PORT": str(port),
-        "HEADWORKS_GATEWAY_ADMIN_PORT": str(free_port()),
+        "HEADWORKS_GATEWAY_ADMIN_PORT": str(admin_port),
         "HEADWORKS_GATEWAY_PROCESSES": "2",
     }
     log = installation.var / "logs" / "second-gateway.log"
@@ -91,41 +99,38 @@ def second_gateway(installation: Installation) -> Iterator[str]:
             start_new_session=True,
         )
     try:
-        yield f"http://127.0.0.1:{port}"
+        yield gateway_at(installation, SECOND_GATEWAY, port, admin_port)
     finally:
         process.terminate()
         process.wait(90)
 
 
 def configure(installation: Installation, upstreams: Sequence[Upstream]) -> None:
-    """One route over a pool for each upstream, at a price that shows every token."""
-    for number, upstream in enumerate(upstreams):
+    """A route for texts and one for embeddings, each over a pool for each upstream, at a price."""
+    for route, task in ((ROUTE, "generate"), (EMBED_ROUTE, "embed")):
+        model = installation.api("POST", "/models/", {"name": f"{route}-model", "task": task})
+        prices = {name: str(value) for name, value in PRICE.items()}
+        installation.api("POST", "/prices/", {"model": model["id"], **prices})
+        pools = [f"{route}-{number}" for number in range(len(upstreams))]
+        for name, upstream in zip(pools, upstreams, strict=True):
+            installation.api("POST", "/pools/", pool_of(name, model["name"], upstream))
         installation.api(
             "POST",
-            "/pools/",
+            "/routes/",
             {
-                "name": f"soak-{number}",
-                "provisioner": "static",
-                "backend": "vllm",
-                "addresses": [upstream.base_url],
-                "model": "soaked",
+                "name": route,
+                "targets": [{"pool": name, "weight": 1} for name in pools],
+                "max_attempts": 3,
+                "first_byte_timeout_ms": 3_000,
+                "idle_timeout_ms": 3_000,
             },
         )
-    models = installation.api("GET", "/models/")["results"]
-    model = next(one for one in models if one["name"] == "soaked")
-    prices = {name: str(value) for name, value in PRICE.items()}
-    installation.api("POST", "/prices/", {"model": model["id"], **prices})
-    installation.api(
-        "POST",
-        "/routes/",
-        {
-            "name": ROUTE,
-            "targets": [{"pool": f"soak-{n}", "weight": 1} for n in range(len(upstreams))],
-            "max_attempts": 3,
-            "first_byte_timeout_ms": 3_000,
-            "idle_timeout_ms": 3_000,
-        },
-    )
+
+
+def pool_of(name: str, model: str, upstream: Upstream) -> dict[str, object]:
+    """A static pool at an upstream."""
+    kind = {"provisioner": "static", "backend": "vllm"}
+    return {"name": name, "model": model, "addresses": [upstream.base_url], **kind}
 
 
 def start_time(pid: int) -> int:
@@ -174,19 +179,24 @@ def soak(
     minutes: float,
     memory: Memory,
     rng: random.Random,
-) -> None:
-    """Run traffic, change what the upstreams do every few seconds, and do one harm a minute."""
+) -> int:
+    """Run traffic, change what the upstreams do every few seconds, and do one harm a minute.
+
+    Returns how many gateway processes were killed.
+    """
     end = time.monotonic() + minutes * 60
     stopped = threading.Event()
     runner = threading.Thread(target=load.run, args=(stopped,), daemon=True)
     runner.start()
-    harms, next_harm = 0, time.monotonic() + 30
+    harms, kills, next_harm = 0, 0, time.monotonic() + 30
     while time.monotonic() < end:
         for upstream in upstreams:
             upstream.play(*script(rng))
         memory.sample(processes_by_line(installation))
         if time.monotonic() >= next_harm and end - time.monotonic() > 30:
-            said = inflict(HARMS[harms % len(HARMS)], installation)
+            harm = HARMS[harms % len(HARMS)]
+            said = inflict(harm, installation)
+            kills += harm.name == GATEWAY_PROCESS
             print(f"{load.sent:>7} sent  {said}", flush=True)
             harms, next_harm = harms + 1, next_harm + 60
         time.sleep(5)
@@ -194,28 +204,29 @@ def soak(
         upstream.play(script(rng)[-1])
     stopped.set()
     runner.join(120)
+    return kills
 
 
-def is_at_rest(installation: Installation, upstreams: Sequence[Upstream]) -> bool:
-    """Whether nothing is under way anywhere and every journal is in the ledger."""
+def is_at_rest(gateways: Sequence[Gateway], upstreams: Sequence[Upstream]) -> bool:
+    """Whether nothing is under way or counted anywhere, and every end went to the stream."""
     if any(upstream.report().open_calls for upstream in upstreams):
         return False
-    gateways = installation.api("GET", "/gateways/")["gateways"]
-    pools = [
-        installation.api("GET", f"/pools/{one['id']}/")
-        for one in installation.api("GET", "/pools/")["results"]
-    ]
-    inflight = [worker["inflight"] for pool in pools for worker in pool["workers"]]
-    backlog = [gateway["journal_backlog"] for gateway in gateways if "journal_backlog" in gateway]
-    return not any(inflight) and not any(backlog)
+    return all((one.held(), one.backlog(), inflight(one)) == (0, 0, 0.0) for one in gateways)
 
 
-def report(load: Load, books: Books, memory: Memory) -> bool:
+def inflight(gateway: Gateway) -> float:
+    """The gauge of requests under way, added up over the gateway's processes."""
+    with urllib.request.urlopen(f"{gateway.admin_url}/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith(INFLIGHT))
+
+
+def report(load: Load, books: Books, memory: Memory, *, kills: int) -> bool:
     """Print what was found; False if anything is wrong."""
     print(load.summary())
     print(books.summary())
     print(memory.summary())
-    faults = [*load.faults(), *books.faults, *memory.faults()]
+    faults = [*load.faults(kills=kills), *books.faults, *memory.faults()]
     for fault in faults[:50]:
         print(f"FAULT: {fault}")
     print("nothing is wrong" if not faults else f"{len(faults)} faults")
@@ -243,19 +254,43 @@ def main() -> None:
         )
         second = stack.enter_context(second_gateway(installation))
         configure(installation, upstreams)
-        urls = (installation.demo["GATEWAY_URL"], second)
+        first = first_gateway(installation)
+        gateways = (first, second)
         load = Load(
-            urls, installation.demo["API_KEY"], ROUTE, rate=arguments.rate, seed=arguments.seed
+            [one.url for one in gateways],
+            installation.demo["API_KEY"],
+            ROUTE,
+            EMBED_ROUTE,
+            rate=arguments.rate,
+            seed=arguments.seed,
         )
         memory = Memory()
         wait_until(load.is_served, 30, "both gateways to serve the route")
-        soak(installation, load, upstreams, minutes=arguments.minutes, memory=memory, rng=rng)
-        wait_until(
-            lambda: is_at_rest(installation, upstreams), SETTLE_S, "everything to come to rest"
+        kills = soak(
+            installation, load, upstreams, minutes=arguments.minutes, memory=memory, rng=rng
         )
+        wait_until(lambda: is_at_rest(gateways, upstreams), SETTLE_S, "all to come to rest")
+        wait_until(lambda: is_recorded(installation), SETTLE_S, "the ledger to have everything")
         books = compare(database_of(installation), upstreams, load, price=PRICE)
-        is_well = report(load, books, memory)
+        is_well = report(load, books, memory, kills=kills)
     sys.exit(0 if is_well else 1)
+
+
+def first_gateway(installation: Installation) -> Gateway:
+    """The gateway that the launcher keeps."""
+    ports = (
+        installation.settings[f"HEADWORKS_{name}_PORT"] for name in ("GATEWAY", "GATEWAY_ADMIN")
+    )
+    return gateway_at(installation, "first", *map(int, ports))
+
+
+def is_recorded(installation: Installation) -> bool:
+    """Whether no journal waits to be adopted or to be marked, and the recorder misses nothing."""
+    parts = installation.api("GET", "/system/")["parts"]
+    (recorder,) = [part for part in parts if part["name"] == "recorder"]
+    waits = (recorder["facts"][name] for name in ("stream_entries", "missing_events"))
+    journals = list(installation.var.glob("journals/jnl_*"))
+    return not any(waits) and len(journals) == len(installation.find("gateway-child"))
 
 
 def database_of(installation: Installation) -> str:

@@ -95,8 +95,8 @@ def _match(
     if cost is None or most is None:
         books.faults.append(f"{attempt} has a charge without a price")
     elif charge["kind"] == "final":
-        told = [_cost(call.usage, price) for call in calls if call.usage is not None]
-        if told[-1:] != [cost]:
+        told = [_cost(call.usage, price) for call in calls if call.usage is not None] or [0]
+        if told[-1] != cost:
             books.faults.append(f"{attempt}: booked {cost}, the upstream told {told}")
     elif not cost <= served <= most:
         books.faults.append(f"{attempt}: served {served} is not within {cost} and {most}: {charge}")
@@ -104,8 +104,10 @@ def _match(
 
 def _served(call: Call, price: Mapping[str, int]) -> int:
     """What a call was worth as far as it got; without an answer nothing."""
-    if call.status != 200 or not call.served_tokens:
+    if call.status != 200:
         return 0
+    if not call.served_tokens:
+        return _cost(call.usage, price) if call.is_finished else 0
     usage = {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": call.served_tokens}
     return _cost(usage, price)
 
@@ -115,7 +117,7 @@ def _cost(usage: Mapping[str, Any] | None, price: Mapping[str, int]) -> int:
     if usage is None:
         return 0
     total = usage["prompt_tokens"] * price["input_nanousd_per_mtok"]
-    total += usage["completion_tokens"] * price["output_nanousd_per_mtok"]
+    total += usage.get("completion_tokens", 0) * price["output_nanousd_per_mtok"]
     return (2 * total + _PER) // (2 * _PER)
 
 
@@ -131,8 +133,10 @@ def _match_answers(books: Books, requests: Sequence[Row], load: Load) -> None:
     for row in requests:
         books.outcomes[row["outcome"]] += 1
         by_name[row["client_request_id"] or ""].append(row["outcome"])
-    for name in load.answered:
-        if by_name[name] != ["ok"]:
+    for name in load.by_name:
+        if load.came_whole(name) and by_name[name] != ["ok"]:
             books.faults.append(f"{name} came whole and is in the ledger as {by_name[name]}")
+        elif load.must_be_booked(name) and not by_name[name]:
+            books.faults.append(f"{name} was answered and is not in the ledger")
     twice = [name for name, outcomes in by_name.items() if name and len(outcomes) > 1]
     books.faults += [f"{name} is in the ledger twice" for name in twice]

@@ -17,9 +17,17 @@ MAX_TOKENS = 64
 PATIENCE_S = 40.0
 CANCEL_SHARE = 0.15
 STREAM_SHARE = 0.6
-COMPLETION_SHARE = 0.2
+ENDPOINTS = {"chat": 0.65, "completions": 0.2, "embeddings": 0.1, "tokenize": 0.05}
 
-_CHAT, _COMPLETIONS = "/v1/chat/completions", "/v1/completions"
+# What the script's own failures may come to after up to three attempts, and some room.
+MOST_REFUSED = 0.05
+MOST_CUT = 0.10
+MOST_BROKEN_A_KILL = 100
+"""A killed process takes its own requests along, not more than it can have had."""
+
+_CHAT = "/v1/chat/completions"
+_WHOLE, _CANCELLED, _BROKEN, _LOST = "whole", "cancelled", "broken off", "never answered"
+_CUT = "ended by an error frame"
 
 
 def script(rng: random.Random) -> list[Behaviour]:
@@ -55,12 +63,13 @@ class Load:
     urls: Sequence[str]
     key: str = field(repr=False)
     route: str
+    embed_route: str
     rate: float
     seed: int
     sent: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
-    answered: set[str] = field(default_factory=set)
-    """The caller's ids of requests whose answer came whole."""
+    by_name: dict[str, str] = field(default_factory=dict)
+    """How each request ended for its caller, by the id the caller gave it."""
     strange: list[str] = field(default_factory=list)
 
     def is_served(self) -> bool:
@@ -96,12 +105,11 @@ class Load:
             async with asyncio.timeout(patience_s):
                 outcome = await self._ask(name, rng)
         except TimeoutError:
-            outcome = "cancelled" if is_hurried else "never answered"
+            outcome = _CANCELLED if is_hurried else _LOST
         except (ConnectionError, asyncio.IncompleteReadError):
-            outcome = "broken off"
+            outcome = _BROKEN
         self.outcomes[outcome] += 1
-        if outcome == "whole":
-            self.answered.add(name)
+        self.by_name[name] = outcome
 
     async def _ask(self, name: str, rng: random.Random) -> str:
         address = urlsplit(rng.choice(self.urls))
@@ -121,14 +129,17 @@ class Load:
         return self._outcome(name, received)
 
     def _request(self, rng: random.Random) -> tuple[str, bytes]:
-        document: dict[str, object] = {
-            "model": self.route,
-            "max_tokens": MAX_TOKENS,
-            "stream": rng.random() < STREAM_SHARE,
-        }
-        if rng.random() < COMPLETION_SHARE:
-            return _COMPLETIONS, json.dumps({**document, "prompt": "How deep is it?"}).encode()
-        messages = [{"role": "user", "content": "How deep is it?"}]
+        document: dict[str, object] = {"model": self.route}
+        endpoint = rng.choices(list(ENDPOINTS), list(ENDPOINTS.values()))[0]
+        text = "How deep is it?"
+        if endpoint == "embeddings":
+            return "/v1/embeddings", json.dumps({"model": self.embed_route, "input": text}).encode()
+        if endpoint == "tokenize":
+            return "/tokenize", json.dumps({**document, "prompt": text}).encode()
+        document |= {"max_tokens": MAX_TOKENS, "stream": rng.random() < STREAM_SHARE}
+        if endpoint == "completions":
+            return "/v1/completions", json.dumps({**document, "prompt": text}).encode()
+        messages = [{"role": "user", "content": text}]
         return _CHAT, json.dumps({**document, "messages": messages}).encode()
 
     def _outcome(self, name: str, received: bytes) -> str:
@@ -137,23 +148,40 @@ class Load:
         status = head[9:12]
         if status != b"200":
             if not status:
-                return "broken off"
+                return _BROKEN
             if b'"error"' not in body:
                 self.strange.append(f"{name}: {received[:300]!r}")
             return f"refused with {status.decode()}"
         if b"text/event-stream" not in head:
-            return "whole" if body.endswith(b"}") else "broken off"
+            return _WHOLE if body.endswith(b"}") else _BROKEN
         if b"data: [DONE]" in body:
-            return "whole"
-        return "ended by an error frame" if b'"error"' in body else "broken off"
+            return _WHOLE
+        return _CUT if b'"error"' in body else _BROKEN
 
     def summary(self) -> str:
         lines = [f"requests: {self.sent:,}"]
         lines += [f"  {count:>8,} {name}" for name, count in self.outcomes.most_common()]
         return "\n".join(lines)
 
-    def faults(self) -> list[str]:
-        """What no caller may see."""
+    def faults(self, *, kills: int) -> list[str]:
+        """What no caller may see, or not so often, if gateway processes were killed so often."""
+        refused = sum(count for name, count in self.outcomes.items() if name.startswith("refused"))
+        limits = (
+            (_LOST, self.outcomes[_LOST], 0),
+            ("refused", refused, int(MOST_REFUSED * self.sent)),
+            (_CUT, self.outcomes[_CUT], int(MOST_CUT * self.sent)),
+            (_BROKEN, self.outcomes[_BROKEN], MOST_BROKEN_A_KILL * kills),
+        )
         found = [f"not an error in OpenAI's shape: {one}" for one in self.strange]
-        lost = self.outcomes["never answered"]
-        return found + ([f"{lost} requests were never answered"] if lost else [])
+        return found + [
+            f"{count} requests were {name}, more than {most}"
+            for name, count, most in limits
+            if count > most
+        ]
+
+    def must_be_booked(self, name: str) -> bool:
+        """Whether a request surely came to a gateway that lived on to book it."""
+        return self.by_name[name] not in (_CANCELLED, _BROKEN)
+
+    def came_whole(self, name: str) -> bool:
+        return self.by_name[name] == _WHOLE

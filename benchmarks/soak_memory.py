@@ -21,6 +21,7 @@ _ROLES = {
     "uvicorn": "console",
     "state.sock": "state store",
     "cache.sock": "cache store",
+    "postgres -D": "database",
     "guardian": "guardian",
     "controlplane.local run": "launcher",
 }

@@ -1,11 +1,17 @@
 """What three thousand tests in one process would do again and again, done once."""
 
+import fcntl
 import gc
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.staticfiles.storage import staticfiles_storage
+from django.db import connection
+from hypothesis import settings as hypothesis_settings
+from pytest_django import DjangoDbBlocker
 from servestatic.middleware import ServeStaticMiddleware
 
 _ALLOCATIONS_A_LOOK = 10_000
@@ -14,6 +20,12 @@ _ALLOCATIONS_A_LOOK = 10_000
 # The objects of collected tests live as long as the run, and looking through them for garbage takes
 # longer than making them.
 gc.disable()
+
+# by --hypothesis-profile, as make check does
+hypothesis_settings.register_profile("quick", max_examples=25)
+
+_MIGRATED = "migrated"
+"""The database that those of the workers are copies of."""
 
 
 def pytest_collection_finish() -> None:
@@ -42,3 +54,30 @@ def _static_files_are_found_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ServeStaticMiddleware, "add_files_from_manifest", find_once)
         yield
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    django_db_modify_db_settings_parallel_suffix: None, django_db_blocker: DjangoDbBlocker
+) -> None:
+    """Have the workers of a parallel run copy a database that the first of them migrates."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    lock = settings.STATIC_ROOT.resolve().with_name("database.lock")
+    with lock.open("a") as made, django_db_blocker.unblock():
+        fcntl.flock(made, fcntl.LOCK_EX)
+        if not lock.stat().st_size:
+            _make_database(_MIGRATED)
+            made.write("made")
+    connection.settings_dict["TEST"]["TEMPLATE"] = _MIGRATED
+
+
+def _make_database(name: str) -> None:
+    told = connection.settings_dict
+    names = (told["NAME"], told["TEST"]["NAME"])
+    told["TEST"]["NAME"] = name
+    connection.creation.create_test_db(verbosity=0, serialize=False)
+    connection.close()
+    connection.close_pool()
+    told["NAME"], told["TEST"]["NAME"] = names
+    settings.DATABASES[connection.alias]["NAME"] = names[0]

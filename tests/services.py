@@ -1,7 +1,10 @@
-"""A pytest plugin: one PostgreSQL and two Valkeys for the whole run, and the settings to find them.
+"""A pytest plugin: one PostgreSQL and two Valkeys for a run, and the settings to find them.
 
 Loaded by `-p tests.services`, so that they run before Django's settings are read. Everything lies
-in one temporary folder; a guardian ends it all and removes the folder, also if pytest is killed.
+in a temporary folder; a guardian ends it all and removes the folder, also if pytest is killed.
+
+Of a run in parallel the controller starts PostgreSQL, where each worker has a database of its own,
+and each worker a pair of Valkeys, since tests empty them.
 """
 
 import base64
@@ -27,6 +30,9 @@ _ROLE = "tests"
 _START_S = 30.0
 _STOP_S = 30.0
 _POLL_S = 0.01
+_IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ
+_VAR = "HEADWORKS_VAR"
+_DATABASE_URL = "HEADWORKS_DATABASE_URL"
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -37,8 +43,21 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
         places = make_places(Path(tempfile.mkdtemp(prefix="headworks-tests-")))
         processes = [_start_guardian(places)]
         early_config.add_cleanup(lambda: _end(processes))
-        os.environ.update(_start_services(places, processes))
+        shares = bool(getattr(known, "numprocesses", None))
+        if _IS_WORKER:
+            _static_files(places.var).symlink_to(_static_files(Path(os.environ[_VAR])))
+        else:
+            os.environ[_DATABASE_URL] = _start_database(places, processes)
+            _static_files(places.var).mkdir()
+        stores = _stores(places)
+        if _IS_WORKER or not shares:
+            _start_stores(stores, places, processes)
+        os.environ.update(_settings(places, *stores))
     return (yield)
+
+
+def _static_files(var: Path) -> Path:
+    return var / "static"
 
 
 def _start_guardian(places: Places) -> Popen[bytes]:
@@ -59,19 +78,31 @@ def _end(processes: Sequence[Popen[bytes]]) -> None:
         process.wait(_STOP_S)
 
 
-def _start_services(places: Places, processes: list[Popen[bytes]]) -> Mapping[str, str]:
-    user = StoreUser(_ROLE, secrets.token_hex(16), "alldbs ~* &* +@all")
-    state, cache = (Store(name, places, (user,)) for name in (STATE, CACHE))
+def _start_database(places: Places, processes: list[Popen[bytes]]) -> str:
     postgres = prepare_postgres(places, is_for_tests=True)
     processes.append(start_postgres(postgres))
+    _wait_until(lambda: is_postgres_answering(postgres), places.log("postgres"))
+    return postgres.url
+
+
+def _stores(places: Places) -> tuple[Store, Store]:
+    user = StoreUser(_ROLE, secrets.token_hex(16), "alldbs ~* &* +@all")
+    return Store(STATE, places, (user,)), Store(CACHE, places, (user,))
+
+
+def _start_stores(
+    stores: tuple[Store, Store], places: Places, processes: list[Popen[bytes]]
+) -> None:
+    state, cache = stores
     processes.append(start_store(state, is_lasting=False))
     processes.append(start_store(cache))
-    _wait_until(lambda: is_postgres_answering(postgres), places.log("postgres"))
     _wait_until(lambda: is_store_answering(state), places.log("valkey-state"))
     _wait_until(lambda: is_store_answering(cache), places.log("valkey-cache"))
+
+
+def _settings(places: Places, state: Store, cache: Store) -> Mapping[str, str]:
     return {
-        "HEADWORKS_VAR": str(places.var),
-        "HEADWORKS_DATABASE_URL": postgres.url,
+        _VAR: str(places.var),
         "HEADWORKS_STATE_URL": state.url(_ROLE),
         "HEADWORKS_CACHE_URL": cache.url(_ROLE),
         "HEADWORKS_BROKER_URL": state.broker_url(_ROLE),
@@ -96,7 +127,7 @@ def _wait_until(is_answering: Callable[[], bool], log: Path) -> None:
 @pytest.fixture(scope="session")
 def database_url() -> str:
     """The PostgreSQL of this run, as a role that may make databases."""
-    return os.environ["HEADWORKS_DATABASE_URL"]
+    return os.environ[_DATABASE_URL]
 
 
 @pytest.fixture(scope="session")
