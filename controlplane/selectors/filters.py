@@ -246,7 +246,17 @@ class AuditFilters(RowFilters):
     via = TextFilter(label="Via")
     request_id = TextFilter(label="Request id")
     organisation_id = TextFilter(label="Organisation", help_text="Its id.")
+    scope = TextFilter(
+        method="in_scope",
+        label="Scope",
+        help_text="An organisation's id: its changes, and to platform administrators the "
+        "platform's own, which belong to none.",
+    )
     since, until = _since("at"), _until("at")
+
+    def in_scope(self, rows: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
+        """Those of the organisation or of none; the selector has left the latter to who may."""
+        return rows.filter(Q(organisation_id=value) | Q(organisation_id=None))
 
     class Meta:
         model = AuditEntry

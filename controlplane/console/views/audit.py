@@ -49,7 +49,8 @@ class AuditList(ListPage):
     filters = AuditFilters
     table = AuditTable
     order = "-at"
-    api_place = "organisation_id"
+    api_place = "scope"
+    hidden_filters = ListPage.hidden_filters | {"scope"}
     api_orders: ClassVar[Mapping[str, str]] = {"at": "id"}
     is_created_here = False
     intro = "Every change with its actor, its reason and its difference; nobody can rewrite it"

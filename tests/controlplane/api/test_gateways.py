@@ -176,6 +176,12 @@ def test_the_trail_of_gateways_is_told_to_the_platform_s_administrators_alone(
     (entry,) = told(root.get("/api/v1/audit/?noun=gateways"))["results"]
     assert (entry["organisation_id"], entry["reason"]) == (None, "kernel")
     assert entry["id"] in [one["id"] for one in told(root.get("/api/v1/audit/"))["results"]]
+    scope = f"scope={admin.organisation.pk}"
+    found = [one["organisation_id"] for one in told(root.get(f"/api/v1/audit/?{scope}"))["results"]]
+    assert {*found} == {None, admin.organisation.pk}
+    assert {one["organisation_id"] for one in told(admin.get(f"/audit/?{scope}"))["results"]} == {
+        admin.organisation.pk
+    }
     assert told(admin.get("/audit/?noun=gateways"))["results"] == []
     assert entry["id"] not in [one["id"] for one in told(admin.get("/audit/"))["results"]]
 
