@@ -80,6 +80,10 @@ class Gateway:
             for one in vitals
         )
 
+    def lost(self) -> int:
+        """Openings and ends of its requests that could not be written."""
+        return sum(one["vitals"]["events_lost_total"] for one in self.debug()["processes"])
+
     def backlog(self) -> int:
         """Ends in its journals that the stream hasn't been given."""
         return sum(one["vitals"]["journal_backlog"] for one in self.debug()["processes"])
@@ -160,6 +164,19 @@ class Fleet:
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
         return pids
+
+    def renew(self, gateway: Gateway) -> None:
+        """Have a gateway's processes replaced, so that none remembers what was done to it.
+
+        What they left open is in the ledger afterwards.
+        """
+        before = gateway.children
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not set(before) & set(gateway.children), SOON_S, "them to be gone")
+        wait_until(lambda: is_ready(gateway), SOON_S, f"{gateway.name} to take requests")
+        journals = gateway.var / "journals"
+        wait_until(lambda: len(list(journals.glob("jnl_*"))) == len(before), SOON_S, "its books")
 
     def take_stock(self) -> None:
         """Wait until both gateways serve and the ledger has everything, and remember its rows."""
@@ -242,7 +259,8 @@ class Fleet:
         """
         wait_until(lambda: set(self.rows()) >= set(expected), SOON_S, "a row for every request")
         rows = self.rows()
-        assert {name: row["outcome"] for name, row in rows.items()} == dict(expected)
+        told = {name: row["outcome"] for name, row in rows.items()}
+        assert told == dict(expected), dict(told.items() ^ expected.items())
         counted = {
             row["completion_tokens"]
             for row in rows.values()

@@ -59,3 +59,5 @@ def test_a_full_disk_refuses_on_a_strict_route_and_serves_on_a_lenient_one(
         policy(fleet, "lenient")
     asked = wait_until(lambda: served(far), 20, "the disk to be used again")
     assert fleet.installation.wait_for_request(asked, 20)["outcome"] == "ok"
+    assert far.lost() > 0
+    fleet.renew(far)
