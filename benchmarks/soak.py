@@ -190,6 +190,7 @@ def soak(
     runner.start()
     harms, kills, next_harm = 0, 0, time.monotonic() + 30
     while time.monotonic() < end:
+        assert runner.is_alive(), "the callers have ended: nothing was soaked from here on"
         for upstream in upstreams:
             upstream.play(*script(rng))
         memory.sample(processes_by_line(installation))
@@ -204,6 +205,7 @@ def soak(
         upstream.play(script(rng)[-1])
     stopped.set()
     runner.join(120)
+    assert not runner.is_alive(), "some callers still wait"
     return kills
 
 
@@ -221,12 +223,12 @@ def inflight(gateway: Gateway) -> float:
     return sum(float(line.split()[-1]) for line in lines if line.startswith(INFLIGHT))
 
 
-def report(load: Load, books: Books, memory: Memory, *, kills: int) -> bool:
+def report(load: Load, books: Books, memory: Memory, *, kills: int, minutes: float) -> bool:
     """Print what was found; False if anything is wrong."""
     print(load.summary())
     print(books.summary())
     print(memory.summary())
-    faults = [*load.faults(kills=kills), *books.faults, *memory.faults()]
+    faults = [*load.faults(kills=kills), *books.faults, *memory.faults(minutes)]
     for fault in faults[:50]:
         print(f"FAULT: {fault}")
     print("nothing is wrong" if not faults else f"{len(faults)} faults")
@@ -272,7 +274,7 @@ def main() -> None:
         wait_until(lambda: is_at_rest(gateways, upstreams), SETTLE_S, "all to come to rest")
         wait_until(lambda: is_recorded(installation), SETTLE_S, "the ledger to have everything")
         books = compare(database_of(installation), upstreams, load, price=PRICE)
-        is_well = report(load, books, memory, kills=kills)
+        is_well = report(load, books, memory, kills=kills, minutes=arguments.minutes)
     sys.exit(0 if is_well else 1)
 
 

@@ -10,6 +10,12 @@ from statistics import median
 WARM_UP_S = 120.0
 WINDOW_S = 60.0
 MOST_GROWTH = 0.05
+JUDGED_AFTER_S = WARM_UP_S + 3 * WINDOW_S
+
+LEAST_MINUTES = 8.0
+"""A soak this long has processes of each of `MUST_BE_JUDGED` that lived long enough to tell."""
+
+MUST_BE_JUDGED = ("gateway process", "gateway parent", "console", "state store")
 
 _ROLES = {
     "gateway-child": "gateway process",
@@ -46,13 +52,26 @@ class Memory:
                 age_s = now - self.first_seen.setdefault(pid, now)
                 self.samples[role, pid].append((age_s, resident))
 
-    def faults(self) -> list[str]:
-        """Processes that grew by more than `MOST_GROWTH` after they had warmed up."""
-        return [
+    def faults(self, minutes: float) -> list[str]:
+        """What a soak of so many minutes says against memory.
+
+        Processes that grew by more than `MOST_GROWTH` after they had warmed up; and of a soak that
+        was long enough, roles of which nobody can tell.
+        """
+        grown = self._grown()
+        found = [
             f"the {role} ({pid}) grew by {growth:.1%} to {after / 1e6:.1f} MB in {lived_s:.0f} s"
-            for role, pid, lived_s, after, growth in self._grown()
+            for role, pid, lived_s, after, growth in grown
             if growth > MOST_GROWTH
         ]
+        judged = {role for role, *_ in grown}
+        if minutes >= LEAST_MINUTES:
+            found += [
+                f"no {role} was seen for long enough to judge its memory"
+                for role in MUST_BE_JUDGED
+                if role not in judged
+            ]
+        return found
 
     def summary(self) -> str:
         lines = ["memory of processes that lived long enough to tell:"]
@@ -66,7 +85,7 @@ class Memory:
         found = []
         for (role, pid), samples in sorted(self.samples.items()):
             lived_s = samples[-1][0]
-            if lived_s < WARM_UP_S + 3 * WINDOW_S:
+            if lived_s < JUDGED_AFTER_S:
                 continue
             before = _median(samples, WARM_UP_S, WARM_UP_S + WINDOW_S)
             after = _median(samples, lived_s - WINDOW_S, lived_s)
@@ -79,7 +98,7 @@ def _median(samples: Sequence[tuple[float, int]], since_s: float, until_s: float
 
 
 def _resident_bytes(pid: int) -> int | None:
-    """Resident memory that no other process shares counted whole, or None if it is gone."""
+    """Resident memory, what it shares with others included, or None if it is gone."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except (FileNotFoundError, ProcessLookupError):

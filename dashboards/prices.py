@@ -1,5 +1,6 @@
 """What is said of cost where a price is missing: "no price", never $0.00."""
 
+from controlplane.selectors import live
 from dashboards import words
 from dashboards.base import Scene, Values
 from dashboards.kinds import Page
@@ -20,12 +21,7 @@ def _is_priced(scene: Scene) -> bool:
 
 def priced_costs(scene: Scene) -> Values:
     """The cost of each bucket; nowhere a 0 if all that is shown has no price."""
-    total = scene.view.total
-    costs = total.cost_nanousd_per_hour
-    has_unpriced = lacks_price(scene) or any(
-        cost is None and requests for cost, requests in zip(costs, total.requests, strict=True)
-    )
-    return [None] * len(costs) if has_unpriced and not any(costs) else costs
+    return live.priced_costs(scene.view.total, lacks_price=lacks_price(scene))
 
 
 def why_unpriced(scene: Scene) -> str:

@@ -22,7 +22,7 @@ from inference.events.replay import Replay
 from inference.events.sink import Sink
 from inference.fleet.directory import DirectoryReader, DirectoryWriter, directory_path
 from inference.fleet.lease import LeaderLease
-from inference.fleet.peers import Peers
+from inference.fleet.peers import Identity, Peers
 from inference.fleet.prefixes import PrefixIndex
 from inference.fleet.registry import FleetRegistry
 from inference.fleet.retries import RetryBudgets
@@ -96,7 +96,8 @@ def build_gateway_child(
         metrics=metrics,
     )
     wishes = Wishes(settings.gateway_id, generation=generation, tell=lambda one: link.say(one))
-    record = _vitals_of(settings, services, holder, journal, wishes)
+    identity = (os.getpid(), time.time())
+    record = _vitals_of(settings, services, holder, journal, wishes, identity)
     vitals = VitalsWriter(store, process, record)
     link = ParentLink(
         parent, report=lambda: Report(replace(record(), traffic=()), families_of(registry))
@@ -119,7 +120,7 @@ def build_gateway_child(
             directory.follow,
             Sink(journal, store).run,
             Replay(settings.var / "journals", store).run,
-            Peers(store, process, apply=fleet.apply_loads, clock=time.time).run,
+            Peers(store, identity, apply=fleet.apply_loads, clock=time.time).run,
             vitals.run,
         ),
         close_store=store.aclose,
@@ -243,16 +244,17 @@ def _vitals_of(
     holder: SnapshotHolder,
     journal: Journal,
     wishes: Wishes,
+    identity: Identity,
 ) -> Callable[[], Vitals]:
     """What a serving process says of itself."""
-    started_at = time.time()
+    pid, started_at = identity
 
     def record() -> Vitals:
         return Vitals(
             role=ProcessRole.GATEWAY,
             gateway=settings.gateway_id,
             process=services.gateway,
-            pid=os.getpid(),
+            pid=pid,
             started_at=started_at,
             written_at=time.time(),
             applied=holder.applied,
@@ -261,6 +263,7 @@ def _vitals_of(
             inflight=services.fleet.inflight(),
             arrivals_total=services.metrics.arrivals_total,
             events_lost_total=journal.events_lost_total,
+            events_lost_at=journal.events_lost_at,
             journal_backlog=journal.backlog,
             traffic=services.traffic.records(mono_s=services.stopwatch()),
             prefill_tokens=services.fleet.prefill_tokens(),

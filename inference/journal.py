@@ -11,6 +11,7 @@ import fcntl
 import os
 import secrets
 import shutil
+import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -72,8 +73,9 @@ def segments_of(folder: Path) -> tuple[Path, ...]:
 class Journal:
     """One journal, open for appending. All appends of a loop turn go out in one write.
 
-    `events_lost_total` counts ends that could not be written; those whose opening was are closed
-    as lost when the journal is adopted. `backlog` counts ends not yet handed to the stream.
+    `events_lost_total` counts ends that could not be written, the last at `events_lost_at` (seconds
+    since the epoch); those whose opening was are closed as lost when the journal is adopted.
+    `backlog` counts ends not yet handed to the stream.
     """
 
     def __init__(self, folder: Path, lock: int | None, *, segment: int, segment_bytes: int) -> None:
@@ -83,6 +85,7 @@ class Journal:
         self.seq = 0
         self.fed_seq = 0
         self.events_lost_total = 0
+        self.events_lost_at: float | None = None
         self.grown = asyncio.Event()
         self._lock = lock
         self._segment_bytes = segment_bytes
@@ -229,7 +232,9 @@ class Journal:
             self._lose(draft.fact, draft.written)
 
     def _lose(self, fact: Fact, written: "asyncio.Future[Fact]") -> None:
-        self.events_lost_total += isinstance(fact, End)
+        if isinstance(fact, End):
+            self.events_lost_total += 1
+            self.events_lost_at = time.time()
         if not written.done():
             written.set_exception(JournalUnavailable("the journal cannot be written"))
 

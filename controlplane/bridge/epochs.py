@@ -93,19 +93,32 @@ def read_newer() -> Newer | None:
     return Epochs(stored, _applied(read_fleet())).newer
 
 
-def advice_if_behind(ours: Position) -> str | None:
-    """What to do where somebody is ahead of a version that an edit is about to follow.
+@dataclass(frozen=True, slots=True)
+class Others:
+    """What others than the database had at one moment: the store, and whom the sweep found."""
 
-    The store is asked, and gateways by the word that the sweep left. None too when the store
-    doesn't answer: what is edited meanwhile is compared when it comes back.
+    stored: Stored | None = None
+    told: Newer | None = None
+
+
+def read_others() -> Others:
+    """Ask the store, and gateways by the word that the sweep left.
+
+    Nobody has anything when the store doesn't answer: what is edited meanwhile is compared when it
+    comes back.
     """
     try:
         with open_store() as store:
             stored, word = read_stored(store), store.get(NEWER_KEY)
     except (RedisError, OSError):
-        return None
-    told = newer_told(word)
-    newer = _compared(ours, stored, [] if told is None else [(told.lineage, told.version)])
+        return Others()
+    return Others(stored, newer_told(word))
+
+
+def advice_if_behind(ours: Position, others: Others) -> str | None:
+    """What to do where somebody is ahead of a version that an edit is about to follow."""
+    told = [] if others.told is None else [(others.told.lineage, others.told.version)]
+    newer = _compared(ours, others.stored, told)
     return None if newer is None else advice_about(newer)
 
 

@@ -3,17 +3,22 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import msgspec
 
 from controlplane.bridge.vitals import Fleet, place_of_refusal
 from controlplane.decisions.epochs import Newer
 from inference.contract.kinds import WorkerState
+from inference.contract.vitals import Vitals
 
 HEARTBEAT_KEY = "hw:jobs:beat"
 """Where the background jobs leave the time of their last beat."""
 
 JOBS_STALE_S = 60.0
+
+LOSS_TOLD_S = 3_600.0
+"""So long after the last loss a gateway needs a look; the count stays for as long as it runs."""
 
 NEWER_KEY = "hw:configuration:newer"
 """Where the sweep leaves word that somebody has a newer configuration than the database."""
@@ -60,10 +65,12 @@ def gateways_part(fleet: Fleet) -> Part:
         if one.applied.refused_why is not None
     }
     lost = sum(one.events_lost_total for one in gateways)
+    lost_at = _told(max((one.events_lost_at or 0.0 for one in gateways), default=0.0))
+    loss = f"events were lost, the last at {lost_at}" if lost_at else "events were lost"
     troubles = {
         "no gateway is running": not gateways,
         "a version was refused": bool(refusals),
-        "events were lost": lost > 0,
+        loss: any(_has_lost_lately(one) for one in gateways),
     }
     facts = {
         "processes": len(gateways),
@@ -76,9 +83,21 @@ def gateways_part(fleet: Fleet) -> Part:
             for version, why in sorted(refusals, key=lambda one: (one[0] or 0, one[1]))
         ],
         "events_lost": lost,
+        "events_lost_at": lost_at,
         "journal_backlog": sum(one.journal_backlog for one in gateways),
     }
     return _reported("gateways", troubles, facts)
+
+
+def _has_lost_lately(one: Vitals) -> bool:
+    """Whether something was lost within the hour, by its own clock; of an older release, ever."""
+    if one.events_lost_at is None:
+        return one.events_lost_total > 0
+    return one.written_at - one.events_lost_at < LOSS_TOLD_S
+
+
+def _told(at: float) -> str | None:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds") if at else None
 
 
 def pools_part(fleet: Fleet) -> Part:

@@ -13,7 +13,8 @@ from controlplane.local.backup import back_up
 from controlplane.local.bringup import bring_up
 from controlplane.local.engine import build_engine, find_engine
 from controlplane.local.keys import load_keys
-from controlplane.local.launcher import launch, only_launcher
+from controlplane.local.launcher import launch
+from controlplane.local.launcher_lock import only_launcher, running_launcher
 from controlplane.local.places import find_places, make_places
 from controlplane.local.postgres import find_postgres
 from controlplane.local.problems import LocalProblem
@@ -26,7 +27,7 @@ from controlplane.local.roles import (
     plan_stores,
 )
 from controlplane.local.settings import load_local_settings
-from controlplane.local.status import running_launcher, show_status
+from controlplane.local.status import show_status
 from controlplane.local.terminal import Terminal
 
 

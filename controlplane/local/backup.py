@@ -26,11 +26,10 @@ from controlplane.local.archive import (
 )
 from controlplane.local.databases import TOOLS_MAJOR, Database, open_database
 from controlplane.local.keys import Keys, load_keys
-from controlplane.local.launcher import only_launcher
+from controlplane.local.launcher_lock import only_launcher, running_launcher
 from controlplane.local.places import Places, find_places, make_places
 from controlplane.local.problems import LocalProblem
 from controlplane.local.settings import load_local_settings
-from controlplane.local.status import running_launcher
 from controlplane.local.terminal import Terminal
 
 _SAID_EVERY_S = 2.0

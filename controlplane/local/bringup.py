@@ -7,6 +7,7 @@ console; an engine takes half a minute to load and is therefore asked for first.
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from subprocess import Popen
@@ -48,10 +49,13 @@ from controlplane.local.roles import (
 )
 from controlplane.local.valkey import Store, start_store
 from controlplane.local.valkey import is_answering as is_store_answering
+from inference.contract.params import GATEWAY_DRAIN_S
 
 _COMPLETION_GAP_S = 1.0
 # What the data plane's processes end with when their environment is at fault.
 _BAD_SETTINGS = 2
+# Gateway processes whose parent died have requests to answer, and their ends to hand over.
+_DRAIN_S = GATEWAY_DRAIN_S + 15.0
 
 
 async def bring_up(installation: Installation, launcher: Launcher) -> None:
@@ -86,7 +90,8 @@ def _gateways(installation: Installation) -> Child:
     environment = data_environment(installation)
     arguments = ("-m", "inference", "gateway")
     start = start_of(installation, "gateway", GATEWAY, arguments, environment)
-    return _child(installation, start, bad_settings_code=_BAD_SETTINGS)
+    child = _child(installation, start, bad_settings_code=_BAD_SETTINGS)
+    return replace(child, drain_s=_DRAIN_S)
 
 
 def _child(

@@ -35,6 +35,8 @@ from controlplane.local.processes import (
 READY = "ready"
 STOP = b"stop\n"
 HURRY = b"hurry\n"
+# What a guardian ends with that has done its work and could not end all; any other failure is 1.
+LEFT = 3
 _ROUNDS = 3
 _LOOK_S = 0.1
 _TEMPORARY = ("TMPDIR", "TEMP", "TMP")
@@ -101,6 +103,19 @@ def end_everything(
     return left
 
 
+def end_all(
+    places: Places,
+    tell: Callable[[str], None],
+    is_hurried: Callable[[], bool],
+    *,
+    removes_var: bool = False,
+) -> int:
+    """End everything and remove what nobody needs then; 0 if nothing is left, else `LEFT`."""
+    left = end_everything(places, tell, is_hurried)
+    _clean_up(places, removes_var=removes_var)
+    return LEFT if left else 0
+
+
 def _end_stage(
     stage: Stage, groups: Path, tell: Callable[[str], None], is_hurried: Callable[[], bool]
 ) -> tuple[GroupRecord, ...]:
@@ -139,9 +154,9 @@ def guarding(places: Places) -> Iterator[None]:
     """Be the one guardian of this VAR; waits for an earlier one to finish its work."""
     with (places.run / "guardian.lock").open("a+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
+        with suppress(OSError):  # it is for people to read: a full disk must not keep it from work
+            os.ftruncate(lock.fileno(), 0)
+            os.pwrite(lock.fileno(), str(os.getpid()).encode(), 0)
         yield
 
 
@@ -199,8 +214,7 @@ def _stand_in(places: Places, pipe: _Pipe, *, removes_var: bool) -> None:
         with _lock_if_free(places.run / "guardian.lock") as is_ours:
             is_over = not is_ours or _is_free(places.run / "launcher.lock")
             if is_ours and is_over:
-                end_everything(places, _tell, pipe.is_hurried)
-                _clean_up(places, removes_var=removes_var)
+                end_all(places, _tell, pipe.is_hurried, removes_var=removes_var)
         time.sleep(_LOOK_S)
 
 
@@ -222,7 +236,8 @@ def _is_free(path: Path) -> bool:
 
 
 def _tell(message: str) -> None:
-    print(time.strftime("%H:%M:%S"), message, file=sys.stderr, flush=True)
+    with suppress(OSError):  # a full disk must not keep it from its work
+        print(time.strftime("%H:%M:%S"), message, file=sys.stderr, flush=True)
     with suppress(BrokenPipeError, ValueError):
         print(message, flush=True)
 
@@ -238,14 +253,16 @@ def _clean_up(places: Places, *, removes_var: bool) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Guard until told to end, then end everything; 0 if nothing is left."""
+    """Guard until told to end, then end everything; 0 if nothing is left, else `LEFT`."""
     parser = ArgumentParser(prog="controlplane.local.guardian")
     parser.add_argument("var", type=Path)
     parser.add_argument("--adopt", action="store_true")
     parser.add_argument("--remove", action="store_true")
     parser.add_argument("--shadow", action="store_true")
     options = parser.parse_args(arguments)
-    for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+    # whoever tells all of an installation at once to end (a service manager does) tells us by the
+    # launcher: one that ended first would leave nobody to end the rest
+    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(ignored, signal.SIG_IGN)
     places = find_places(options.var)
     pipe = _Pipe(sys.stdin.fileno())
@@ -259,9 +276,7 @@ def main(arguments: Sequence[str]) -> int:
             end_everything(places, _tell, pipe.is_hurried)
         _tell(READY)
         pipe.wait_for_end()
-        left = end_everything(places, _tell, pipe.is_hurried)
-        _clean_up(places, removes_var=options.remove)
-    return 1 if left else 0
+        return end_all(places, _tell, pipe.is_hurried, removes_var=options.remove)
 
 
 if __name__ == "__main__":

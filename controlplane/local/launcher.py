@@ -1,23 +1,23 @@
 """The launcher: one guardian, children that are kept alive, and an orderly end.
 
 It knows nothing of what it starts: that is the `bring_up` it is given. Ending is the guardian's
-work alone, so that it is the same however the launcher ends.
+work, so that it is the same however the launcher ends; only if none can be had to the last does
+the launcher do it.
 """
 
 import asyncio
-import fcntl
 import math
 import os
 import signal
 import time
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
-from controlplane.local.guardian import HURRY, READY, STOP, start_guardian
+from controlplane.local.guardian import HURRY, LEFT, READY, STOP, end_all, start_guardian
 from controlplane.local.places import Places, rotate_log, size_of, tail_of
 from controlplane.local.problems import LocalProblem
 from controlplane.local.processes import (
@@ -27,14 +27,16 @@ from controlplane.local.processes import (
     read_record,
     remove_record,
     start_group,
+    write_record,
 )
-from controlplane.local.terminal import Terminal, Waiting
+from controlplane.local.terminal import Tail, Terminal, Waiting
 
 _POLL_S = 0.1
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
 _STEADY_S = 60.0
-_LEFTOVER_GRACE_S = 3.0
+_LEADER_S = 3.0
+_LEFTOVER_S = 1.0
 _STOP_S = 40.0
 # `make` passes on what it was sent itself, so one signal to both arrives twice.
 _SAME_SIGNAL_S = 0.3
@@ -52,6 +54,8 @@ class Child:
     is_ready: Callable[[], bool] | None = None
     bad_settings_code: int | None = None
     """The exit code by which the first start says that no other would do better."""
+    drain_s: float = 0.0
+    """If it dies, what it leaves of its group may take so long to end, beside the next one."""
 
 
 @dataclass(slots=True)
@@ -63,29 +67,6 @@ class _Guard:
 
 
 @dataclass(slots=True)
-class _Tail:
-    """What a log gained since it was last shown; the same lines are not shown twice."""
-
-    log: Path
-    size: int = field(init=False)
-    shown: str = ""
-
-    def __post_init__(self) -> None:
-        self.size = size_of(self.log)
-
-    def take_new(self) -> str:
-        text = tail_of(self.log, since=self.size)
-        self.size = size_of(self.log)
-        return text
-
-    def show_new(self, terminal: Terminal) -> None:
-        text = self.take_new()
-        if text and text != self.shown:
-            terminal.show(text)
-            self.shown = text
-
-
-@dataclass(slots=True)
 class Launcher:
     """Keeps children and the guardian until told to stop."""
 
@@ -93,9 +74,12 @@ class Launcher:
     terminal: Terminal
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     _guard: _Guard | None = None
+    _has_begun: bool = False
+    _is_hurried: bool = False
     _keepers: list[asyncio.Task[None]] = field(default_factory=list)
     _processes: dict[str, Popen[bytes]] = field(default_factory=dict)
     _starting: set[asyncio.Task[Popen[bytes]]] = field(default_factory=set)
+    _draining: set[asyncio.Task[None]] = field(default_factory=set)
     _is_ending: bool = False
 
     async def keep(self, child: Child) -> None:
@@ -105,7 +89,7 @@ class Launcher:
         latter by `watch_keepers`); later ones are tried again for as long as it takes.
         """
         rotate_log(child.log)
-        tail = _Tail(child.log)
+        tail = Tail(child.log)
         process = await self._start(child.name, child.start)
         self._keepers.append(asyncio.create_task(self._keep(child, process, tail)))
         if child.is_ready is not None:
@@ -148,7 +132,7 @@ class Launcher:
             raise LocalProblem(f"cannot start {name}: {error}") from error
         return self._processes[name]
 
-    async def _keep(self, child: Child, process: Popen[bytes], tail: _Tail) -> None:
+    async def _keep(self, child: Child, process: Popen[bytes], tail: Tail) -> None:
         pause_s, final_code = _FIRST_PAUSE_S, child.bad_settings_code
         while True:
             began = time.monotonic()
@@ -162,7 +146,7 @@ class Launcher:
             text = f"{child.name} ended ({process.returncode}) after {lived_s:.1f} s"
             self.terminal.say(f"{text}; again in {pause_s:.1f} s; log: {child.log}")
             tail.show_new(self.terminal)
-            await self._end_leftovers(child.name)
+            await self._end_leftovers(child.name, drain_s=child.drain_s)
             process, pause_s = await self._start_again(child, pause_s)
 
     async def _start_again(self, child: Child, pause_s: float) -> tuple[Popen[bytes], float]:
@@ -175,30 +159,55 @@ class Launcher:
             except LocalProblem as problem:
                 self.terminal.say(f"{problem}; again in {pause_s:.1f} s")
 
-    async def _end_leftovers(self, name: str) -> None:
-        """End what a dead leader left of its group, then forget the group."""
+    async def _end_leftovers(self, name: str, *, drain_s: float = 0.0) -> None:
+        """End what a dead leader left of its group, or see to it that it ends by itself in time."""
         record = read_record(self.places.groups, name)
-        if record is not None:
-            left = await asyncio.to_thread(_end_quickly, record)
-            if not left:
-                remove_record(record, self.places.groups)
+        if record is None:
+            return
+        if not drain_s:
+            await self._end_group(record, _LEFTOVER_S)
+            return
+        # under a name of its own it stays on record while another takes its place
+        former = replace(record, name=f"{name}-{record.pid}")
+        try:
+            write_record(former, self.places.groups)
+            remove_record(record, self.places.groups)
+        except OSError as error:
+            # it keeps its name until another takes that, and ends in its time all the same
+            self.terminal.say(f"{former.name} is not on record: {error}")
+            former = record
+        draining = asyncio.create_task(self._end_group(former, drain_s))
+        self._draining.add(draining)
+        draining.add_done_callback(self._draining.discard)
+
+    async def _end_group(self, record: GroupRecord, after_leader_s: float) -> None:
+        """End a group whose leader is dead, then forget it."""
+        if not await asyncio.to_thread(_end_leaderless, record, after_leader_s):
+            remove_record(record, self.places.groups)
 
     async def start_guard(self, *options: str) -> None:
         """Start a guardian and wait until it guards (it first ends what an earlier run left)."""
         process = start_guardian(self.places, *options)
         lines = asyncio.StreamReader()
+        # known before anything is waited for: a stop in this moment goes to this one
+        self._guard = _Guard(process, lines)
         assert process.stdout is not None
         await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(lines), process.stdout
         )
-        self._guard = _Guard(process, lines)
         waiting = Waiting(self.terminal, "an earlier run to end", self.places.log("guardian"))
         listening = asyncio.create_task(self._hear_until_ready(lines))
-        while not listening.done():
-            waiting.tick()
-            await asyncio.wait({listening}, timeout=_POLL_S)
+        try:
+            while not listening.done():
+                waiting.tick()
+                await asyncio.wait({listening}, timeout=_POLL_S)
+        finally:
+            # whoever stops us reads these lines next, and two can't
+            listening.cancel()
+            await asyncio.wait({listening})
         if not listening.result():
             raise LocalProblem(f"the guardian ended:\n{tail_of(self.places.log('guardian'))}")
+        self._has_begun = True
 
     async def _hear_until_ready(self, lines: asyncio.StreamReader) -> bool:
         async for line in lines:
@@ -209,13 +218,28 @@ class Launcher:
         return False
 
     async def watch_guard(self) -> None:
-        """Start another guardian whenever ours dies; it adopts what runs."""
+        """Start another guardian whenever ours dies; it adopts what runs.
+
+        One that can't be had is tried again for as long as it takes. Meanwhile the former one's
+        shadow stands in, and a stop does without.
+        """
+        began, pause_s = -math.inf, _FIRST_PAUSE_S
         while True:
             assert self._guard is not None
-            if self._guard.process.poll() is not None:
+            if self._guard.process.poll() is None:
+                await _ended(self._guard.process)
+            if time.monotonic() - began >= _STEADY_S:
+                pause_s = _FIRST_PAUSE_S
                 self.terminal.say("the guardian ended; starting another")
+            else:
+                self.terminal.say(f"the guardian ended; another in {pause_s:.1f} s")
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+            began = time.monotonic()
+            try:
                 await self.start_guard("--adopt")
-            await asyncio.sleep(_POLL_S)
+            except (LocalProblem, OSError) as problem:
+                self.terminal.say(f"no guardian: {problem}")
 
     async def watch_keepers(self) -> None:
         """Raise what a keeper raised; keepers never end by themselves."""
@@ -226,27 +250,43 @@ class Launcher:
             await asyncio.sleep(_POLL_S)
 
     async def stop(self) -> bool:
-        """Let the guardian end everything; True if nothing is left."""
+        """Let the guardian end everything, or do it without one; True if nothing is left."""
         self._is_ending = True
         for keeper in self._keepers:
             keeper.cancel()
         await asyncio.gather(*self._keepers, *self._starting, return_exceptions=True)
-        if self._guard is None:
+        if not self._has_begun:
             return True
-        if self._guard.process.poll() is not None:
-            # Without --adopt a guardian ends all that is recorded before it is ready.
-            await self.start_guard()
-        self._say_to_guard(STOP)
-        async with asyncio.timeout(_STOP_S):
-            async for line in self._guard.lines:
-                self.terminal.say(line.decode().strip())
-        code = await asyncio.to_thread(self._guard.process.wait)
+        try:
+            code = await self._have_it_ended()
+        except (LocalProblem, OSError) as problem:
+            self.terminal.say(f"no guardian to end it all: {str(problem) or 'it is silent'}")
+            code = None
+        if code not in (0, LEFT):
+            self.terminal.say("ending what is left without a guardian")
+            say, is_hurried = self.terminal.say, lambda: self._is_hurried
+            code = await asyncio.to_thread(end_all, self.places, say, is_hurried)
         for process in self._processes.values():
             process.poll()
         return code == 0
 
+    async def _have_it_ended(self) -> int | None:
+        """Have the guardian, or another if it died, end everything; what it ends with."""
+        assert self._guard is not None
+        if self._guard.process.poll() is not None:
+            await self.start_guard("--adopt")
+        guard = self._guard
+        self._say_to_guard(STOP)
+        async with asyncio.timeout(_STOP_S):
+            async for line in guard.lines:
+                if (text := line.decode().strip()) != READY:
+                    self.terminal.say(text)
+            await _ended(guard.process)
+        return guard.process.returncode
+
     def hurry(self) -> None:
-        """Have the guardian cut its patience short."""
+        """Have patience cut short."""
+        self._is_hurried = True
         self._say_to_guard(HURRY)
 
     def _say_to_guard(self, word: bytes) -> None:
@@ -270,29 +310,11 @@ async def _ended(process: Popen[bytes]) -> None:
     process.wait()
 
 
-def _end_quickly(record: GroupRecord) -> tuple[GroupRecord, ...]:
-    return end_groups((record,), grace_s=_LEFTOVER_GRACE_S)
+def _end_leaderless(record: GroupRecord, after_leader_s: float) -> tuple[GroupRecord, ...]:
+    return end_groups((record,), grace_s=_LEADER_S, after_leader_s=after_leader_s)
 
 
 BringUp = Callable[[Launcher], Coroutine[Any, Any, None]]
-
-
-@contextmanager
-def only_launcher(places: Places) -> Iterator[None]:
-    """Be the one launcher of this VAR, or raise LocalProblem."""
-    with (places.run / "launcher.lock").open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            lock.seek(0)
-            raise LocalProblem(
-                f"Headworks already runs on {places.var} (process {lock.read().strip()}); "
-                "stop it first, or set HEADWORKS_VAR to another folder"
-            ) from error
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
-        yield
 
 
 async def launch(places: Places, terminal: Terminal, bring_up: BringUp) -> int:

@@ -235,6 +235,7 @@ class _Ending:
     record: GroupRecord
     signals: list[signal.Signals]
     next_at: float
+    after_leader_s: float
     is_group_told: bool = False
     is_killed: bool = False
     seen: dict[int, int] = field(default_factory=dict)
@@ -261,7 +262,7 @@ class _Ending:
     def _tell_group(self, members: Sequence[int], now: float) -> None:
         self.is_group_told = True
         self.signals = []
-        self.next_at = now + _AFTER_LEADER_S
+        self.next_at = now + self.after_leader_s
         _send(signal.SIGTERM, members)
 
     def _escalate(self, members: Sequence[int], now: float, patience_s: float) -> None:
@@ -278,16 +279,20 @@ def end_groups(
     records: Sequence[GroupRecord],
     *,
     grace_s: float,
+    after_leader_s: float = _AFTER_LEADER_S,
     is_hurried: Callable[[], bool] = lambda: False,
 ) -> tuple[GroupRecord, ...]:
     """End whole groups side by side and return those of which something is left (should be none).
 
-    The leader is asked first and given `grace_s`; what outlives it is asked, then killed.
+    The leader is asked first and given `grace_s`; what outlives it is asked, and killed after
+    `after_leader_s`.
     """
     now = time.monotonic()
-    endings = [_Ending(record, _polite_signals(record.kind), now) for record in records]
+    endings = [
+        _Ending(record, _polite_signals(record.kind), now, after_leader_s) for record in records
+    ]
     most_signals = max((len(ending.signals) for ending in endings), default=0)
-    deadline = now + grace_s * most_signals + _AFTER_LEADER_S + _AFTER_KILL_S
+    deadline = now + grace_s * most_signals + after_leader_s + _AFTER_KILL_S
     while True:
         now = time.monotonic()
         if is_hurried():

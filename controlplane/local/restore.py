@@ -27,7 +27,7 @@ from controlplane.local.archive import (
 from controlplane.local.backup import Progress, stamp, write_back_up
 from controlplane.local.databases import Database, open_database, served, served_store
 from controlplane.local.keys import held_keys, load_keys, save_key
-from controlplane.local.launcher import only_launcher
+from controlplane.local.launcher_lock import only_launcher
 from controlplane.local.places import Places, make_places
 from controlplane.local.postgres import ASIDE, RESTORING, prepare_postgres
 from controlplane.local.problems import LocalProblem

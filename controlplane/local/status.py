@@ -1,7 +1,6 @@
 """What is on record in a VAR, and whether it lives."""
 
-import fcntl
-
+from controlplane.local.launcher_lock import running_launcher
 from controlplane.local.places import Places
 from controlplane.local.processes import is_leader_alive, members_of, read_records
 from controlplane.local.settings import LocalSettings
@@ -20,15 +19,3 @@ def show_status(places: Places, settings: LocalSettings) -> int:
             f"  {record.name:<24} {record.kind:<10} {state:<5} pid {record.pid} ({count} running)"
         )
     return 0 if launcher else 3
-
-
-def running_launcher(places: Places) -> str | None:
-    """The process id of the launcher that holds this VAR's lock, or None."""
-    try:
-        with (places.run / "launcher.lock").open() as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return None
-    except BlockingIOError:
-        return (places.run / "launcher.lock").read_text().strip()
-    return None

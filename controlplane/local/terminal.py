@@ -3,8 +3,11 @@
 import sys
 import time
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
+
+from controlplane.local.places import size_of, tail_of
 
 _FIRST_NOTICE_S = 5.0
 _LONGEST_GAP_S = 30.0
@@ -47,3 +50,26 @@ class Waiting:
             self._terminal.say(f"still waiting for {self._text}, {self.elapsed_s:.0f} s")
             self._gap_s = min(self._gap_s * 2, _LONGEST_GAP_S)
             self._notice_at = time.monotonic() + self._gap_s
+
+
+@dataclass(slots=True)
+class Tail:
+    """What a log gained since it was last shown; the same lines are not shown twice."""
+
+    log: Path
+    size: int = field(init=False)
+    shown: str = ""
+
+    def __post_init__(self) -> None:
+        self.size = size_of(self.log)
+
+    def take_new(self) -> str:
+        text = tail_of(self.log, since=self.size)
+        self.size = size_of(self.log)
+        return text
+
+    def show_new(self, terminal: Terminal) -> None:
+        text = self.take_new()
+        if text and text != self.shown:
+            terminal.show(text)
+            self.shown = text

@@ -24,6 +24,7 @@ from controlplane.selectors.live_figures import (
     TrafficSeries,
     Values,
     WorkerSeries,
+    priced_costs,
     summed,
 )
 from controlplane.selectors.live_rows import (
@@ -49,6 +50,7 @@ __all__ = [
     "WorkerSeries",
     "get_live",
     "newest",
+    "priced_costs",
     "span_of",
 ]
 

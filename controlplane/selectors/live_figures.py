@@ -143,6 +143,18 @@ class Summary:
         return self.cost_nanousd_per_hour == 0 and is_unpriced
 
 
+def priced_costs(series: TrafficSeries, *, lacks_price: bool) -> Values:
+    """The cost of each bucket; nowhere a 0 if nothing that is shown has a price.
+
+    `lacks_price` is what the summary of the same scope says.
+    """
+    costs = series.cost_nanousd_per_hour
+    has_unpriced = lacks_price or any(
+        cost is None and requests for cost, requests in zip(costs, series.requests, strict=True)
+    )
+    return [None] * len(costs) if has_unpriced and not any(costs) else costs
+
+
 def summed(traffic: Mapping[str, Mapping[int, Tally]]) -> dict[int, Tally]:
     """All pools' traffic by bin."""
     totals: dict[int, Tally] = {}

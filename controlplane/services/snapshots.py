@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from controlplane.bridge import publisher
-from controlplane.bridge.epochs import advice_if_behind
+from controlplane.bridge.epochs import Others, advice_if_behind, read_others
 from controlplane.compiler import Compiled, compile_configuration
 from controlplane.decisions.epochs import Position
 from controlplane.errors import Conflict, DatabaseBehind, Invalid, ProblemsFound
@@ -30,6 +30,7 @@ from inference.decisions.validation import Problem, problems_in
 CONFIGURATION_LOCK = 0x48574346
 """Key of the advisory lock of configuration edits ("HWCF"), the same for every process."""
 
+_others: ContextVar[Others | None] = ContextVar("others_of_an_edit", default=None)
 _postponed: ContextVar["Postponed | None"] = ContextVar("postponed_edits", default=None)
 
 log = structlog.get_logger(__name__)
@@ -75,10 +76,18 @@ def stage_or_postpone(actor: Actor, reason: str, *, organisation_id: str, subjec
 
 @contextmanager
 def configuration_edit() -> Iterator[None]:
-    """A transaction in which nobody else edits the configuration."""
-    with transaction.atomic():
-        _take_lock()
-        yield
+    """A transaction in which nobody else edits the configuration.
+
+    The store is asked before the lock, or all edits would queue behind one that waits for it. What
+    it held a moment ago will do: versions of the database only grow meanwhile.
+    """
+    token = _others.set(_others.get() or read_others())
+    try:
+        with transaction.atomic():
+            _take_lock()
+            yield
+    finally:
+        _others.reset(token)
 
 
 def _take_lock() -> None:
@@ -102,6 +111,7 @@ def stage(
     """
     if not connection.in_atomic_block:
         raise RuntimeError("a snapshot is staged inside the transaction of its edit")
+    others = _others.get() or read_others()
     _take_lock()
     compiled = compile_configuration()
     latest = ConfigRevision.objects.order_by("-id").first()
@@ -110,7 +120,7 @@ def stage(
     lineage = get_or_create_lineage()
     version = latest.version + 1 if latest is not None and latest.lineage == lineage else 1
     if latest is not None:
-        _refuse_behind((latest.lineage, latest.version))
+        _refuse_behind((latest.lineage, latest.version), others)
     _refuse_problems(compiled, lineage, version, organisation_id, subject_id)
     known = set() if latest is None else set(latest.manifest.values())
     _check_legible(compiled, known)
@@ -178,9 +188,9 @@ def get_or_create_lineage() -> str:
     return row.lineage
 
 
-def _refuse_behind(ours: Position) -> None:
+def _refuse_behind(ours: Position, others: Others) -> None:
     """Raise DatabaseBehind rather than give a number twice, of which gateways know one content."""
-    advice = advice_if_behind(ours)
+    advice = advice_if_behind(ours, others)
     if advice is not None:
         raise DatabaseBehind(f"Nothing can be edited now: {advice}.")
 

@@ -98,6 +98,8 @@ class Vitals:
     inflight: Mapping[str, int] = field(default_factory=dict)
     arrivals_total: int = 0
     events_lost_total: int = 0
+    events_lost_at: float | None = None
+    """By the writer's clock, as `written_at` is; None if none was, or by an older release."""
     journal_backlog: int = 0
     is_leader: bool = False
     traffic: tuple[Traffic, ...] = ()

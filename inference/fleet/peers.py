@@ -15,6 +15,9 @@ from inference.contract.vitals import VITALS_LIFE_S, VITALS_PERIOD_S, Vitals
 from inference.contract.wire import SEEN, vitals_key
 from inference.store import STORE_TROUBLE, StoreHealth
 
+Identity = tuple[int, float]
+"""Process id and time of start: a process keeps them whatever name it writes under."""
+
 # Two scrapes, and half a second for the way through the store.
 KV_FRESH_S = 2 * VITALS_PERIOD_S + 0.5
 
@@ -33,11 +36,15 @@ class PeerLoad:
     kv_used: float | None = None
 
 
-def loads_of(records: Iterable[Vitals], *, process: str, now: float) -> dict[str, PeerLoad]:
-    """The others' load by worker id, from their vitals; `process` is ourselves."""
+def loads_of(records: Iterable[Vitals], *, own: Identity, now: float) -> dict[str, PeerLoad]:
+    """The others' load by worker id, from their vitals.
+
+    `own` is ourselves: the name is no sign of it, as that of a process without its parent is
+    another's soon.
+    """
     loads: dict[str, PeerLoad] = {}
     for record in records:
-        if record.process == process:
+        if (record.pid, record.started_at) == own:
             continue
         if record.role is ProcessRole.GATEWAY:
             for worker_id, count in record.inflight.items():
@@ -61,7 +68,7 @@ class Peers:
     def __init__(
         self,
         client: Redis,
-        process: str,
+        own: Identity,
         *,
         apply: Callable[[Mapping[str, PeerLoad]], None],
         clock: Callable[[], float],
@@ -69,7 +76,7 @@ class Peers:
         period_s: float = VITALS_PERIOD_S,
     ) -> None:
         self._client = client
-        self._process = process
+        self._own = own
         self._apply = apply
         self._clock = clock
         self._period_s = period_s
@@ -94,7 +101,7 @@ class Peers:
             return
         self._health.succeeded()
         self._read_at_s = self._stopwatch()
-        self._loads = loads_of(records, process=self._process, now=self._clock())
+        self._loads = loads_of(records, own=self._own, now=self._clock())
         self._apply(self._loads)
 
     def _age(self) -> None:

@@ -37,6 +37,9 @@ STOP_S = GATEWAY_DRAIN_S + CANCEL_S + HAND_OVER_S + 5.0
 TAKE_OVER_S = 60.0
 REPLACE_AGAIN_S = 5.0
 
+# Starts that are under way at a stop are looked for so often.
+STARTING_POLL_S = 0.02
+
 CHILD_COMMAND = (sys.executable, "-m", "inference", "gateway-child")
 
 log = structlog.get_logger(__name__)
@@ -61,6 +64,7 @@ class GatewayParent:
         self._command = command
         self._children: dict[int, ServingProcess] = {}
         self._slots: set[int] = set()
+        self._starting = 0
         self._living: set[asyncio.Task[None]] = set()
         self._merger = Merger()
         self._deaths = 0
@@ -201,6 +205,7 @@ class GatewayParent:
 
     async def _start(self, listener: socket.socket, slot: int) -> ServingProcess | None:
         """Start a child under this number; None if the system won't."""
+        self._starting += 1
         try:
             child, link = await start_process(
                 self._command,
@@ -212,6 +217,8 @@ class GatewayParent:
         except OSError as error:
             log.error("gateway process cannot be started", slot=slot, error=str(error))
             return None
+        finally:
+            self._starting -= 1
         self._children[slot] = child
         self._spawn(
             child.live(link, on_wanted=self._note_wanted, on_end=lambda: self._forget(child))
@@ -297,8 +304,11 @@ class GatewayParent:
         return not old.ended.is_set() and (new.accepting.is_set() or self._stop.is_set())
 
     async def _stop_children(self) -> None:
+        """End all that run, and those whose start was under way when they were told."""
         log.info("stopping", processes=len(self._children))
-        await asyncio.gather(*(_end(child) for child in self.children))
+        while self._children or self._starting:
+            await asyncio.gather(*(_end(child) for child in self.children))
+            await asyncio.sleep(STARTING_POLL_S)
 
 
 def _family(name: str, kind: str, text: str, value: int) -> Family:

@@ -38,6 +38,7 @@ class ServingProcess:
         self._process = process
         self._writer: asyncio.StreamWriter | None = None
         self._waiting: list[asyncio.Future[None]] = []
+        self._is_asked = False
         self.slot = slot
         self.superseded = superseded
         self.accepting = asyncio.Event()
@@ -68,12 +69,18 @@ class ServingProcess:
         on_end: Callable[[], None],
     ) -> None:
         """Listen to it until it has ended. `on_end` is called before `ended` is set."""
-        reader, self._writer = await asyncio.open_unix_connection(sock=link, limit=LINE_LIMIT_BYTES)
-        listening = asyncio.create_task(self._listen(reader, on_wanted))
-        await self._process.wait()
-        await asyncio.wait([listening], timeout=_LAST_WORDS_S)
-        listening.cancel()
-        self._writer.close()
+        try:
+            reader, self._writer = await asyncio.open_unix_connection(
+                sock=link, limit=LINE_LIMIT_BYTES
+            )
+        except OSError as error:
+            # one that can't be heard is of no use, and its end is all that is still to be had
+            log.error("gateway process not reached", slot=self.slot, error=repr(error))
+            link.close()
+            self.kill()
+            await self._process.wait()
+        else:
+            await self._listen_to_end(reader, self._writer, on_wanted)
         self._answer_all()
         on_end()
         self.ended.set()
@@ -84,9 +91,14 @@ class ServingProcess:
             return
         answered = asyncio.get_running_loop().create_future()
         self._waiting.append(answered)
-        if len(self._waiting) == 1:  # else it was asked already
+        if not self._is_asked:  # or questions would pile up at one that is silent
+            self._is_asked = True
             self._writer.write(ASK)
-        await asyncio.wait([answered], timeout=ANSWER_S)
+        try:
+            await asyncio.wait([answered], timeout=ANSWER_S)
+        finally:
+            if not answered.done():
+                self._waiting.remove(answered)
 
     def terminate(self) -> None:
         """Have it end by itself once it has answered what it was asked."""
@@ -99,6 +111,18 @@ class ServingProcess:
     def _send(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):
             self._process.send_signal(number)
+
+    async def _listen_to_end(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        on_wanted: Callable[[Wanted], None],
+    ) -> None:
+        listening = asyncio.create_task(self._listen(reader, on_wanted))
+        await self._process.wait()
+        await asyncio.wait([listening], timeout=_LAST_WORDS_S)
+        listening.cancel()
+        writer.close()
 
     async def _listen(
         self, reader: asyncio.StreamReader, on_wanted: Callable[[Wanted], None]
@@ -119,6 +143,7 @@ class ServingProcess:
                 on_wanted(wanted)
             case Report() as report:
                 self.last = report
+                self._is_asked = False
                 self._answer_all()
 
     def _answer_all(self) -> None:

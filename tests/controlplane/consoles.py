@@ -89,13 +89,15 @@ def database_url_of_test() -> str:
 
 
 class CutSocket:
-    """A Unix socket that passes everything on to another, until it's cut or held."""
+    """A Unix socket that passes everything on to another, until it's cut, held or silent."""
 
     def __init__(self, here: Path, there: Path) -> None:
         self._here, self._there = here, there
         self._open: list[socket.socket] = []
         self._listener: socket.socket | None = None
         self._is_held = False
+        self._flows = threading.Event()
+        self._flows.set()
 
     def start(self, *, is_held: bool = False) -> None:
         """Listen; held, connections are accepted and nothing is ever answered."""
@@ -120,6 +122,15 @@ class CutSocket:
             one.close()
         self._open.clear()
 
+    @contextmanager
+    def silent(self) -> Iterator[None]:
+        """Inside the block nothing passes, on connections open before or new; then all of it."""
+        self._flows.clear()
+        try:
+            yield
+        finally:
+            self._flows.set()
+
     def _accept(self, listener: socket.socket) -> None:
         while True:
             try:
@@ -133,15 +144,16 @@ class CutSocket:
             far.connect(str(self._there))
             self._open.append(far)
             for source, target in ((near, far), (far, near)):
-                threading.Thread(target=_relay, args=(source, target), daemon=True).start()
+                relay = threading.Thread(target=self._relay, args=(source, target), daemon=True)
+                relay.start()
 
-
-def _relay(source: socket.socket, target: socket.socket) -> None:
-    with suppress(OSError):
-        while data := source.recv(65_536):
-            target.sendall(data)
-    with suppress(OSError):
-        target.shutdown(socket.SHUT_WR)
+    def _relay(self, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65_536):
+                self._flows.wait()
+                target.sendall(data)
+        with suppress(OSError):
+            target.shutdown(socket.SHUT_WR)
 
 
 def before_database(folder: Path) -> tuple[CutSocket, str]:

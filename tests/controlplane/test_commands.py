@@ -51,16 +51,16 @@ def start(database_url: str, *arguments: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.slow
-def test_of_four_processes_that_migrate_an_empty_database_one_does_and_all_succeed(
+def test_of_two_processes_that_migrate_an_empty_database_one_does_and_both_succeed(
     empty_database: str,
 ) -> None:
     line = ("manage.py", "migrate_safely", "--verbosity", "1")
-    processes = [start(empty_database, *line) for _ in range(4)]
+    processes = [start(empty_database, *line) for _ in range(2)]
     outputs = [process.communicate(timeout=120) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0, 0, 0], outputs
+    assert [process.returncode for process in processes] == [0, 0], outputs
     migrated = [out for out, _ in outputs if "Applying controlplane.0001_initial" in out]
     assert len(migrated) == 1
-    assert sum("No migrations to apply" in out for out, _ in outputs) == 3
+    assert sum("No migrations to apply" in out for out, _ in outputs) == 1
 
 
 def session_facts() -> tuple[str, str, int, float | None]:

@@ -41,6 +41,8 @@ ADMINS = frozenset({"admin", "platform admin"})
 ROOT = frozenset({"platform admin"})
 OUTSIDERS = frozenset({"none", "admin of b"})
 CALLERS = (*sorted(OF_A), *sorted(OUTSIDERS), "nobody")
+BETWEEN = frozenset({"operator", "finance", "admin"})
+"""Where all may read these read like viewer and platform admin: reading asks not which role."""
 
 ANYBODY = OF_A | OUTSIDERS | {"nobody"}
 KNOWN = OF_A | OUTSIDERS
@@ -55,17 +57,16 @@ class Noun:
     writers: frozenset[str]
 
 
-SCOPED = OF_A
 NOUNS: Mapping[str, Noun] = {
     "organisation": Noun(OF_A, ADMINS),
     "team": Noun(WHOLE | {"team operator"}, OPERATORS | {"team operator"}),
-    "project": Noun(SCOPED, OPERATORS | {"team operator"}),
-    "key": Noun(SCOPED, OPERATORS | {"team operator"}),
+    "project": Noun(OF_A, OPERATORS | {"team operator"}),
+    "key": Noun(OF_A, OPERATORS | {"team operator"}),
     "model": Noun(OF_A, OPERATORS),
     "price": Noun(OF_A, FINANCE),
     "pool": Noun(OF_A, OPERATORS),
     "route": Noun(OF_A, OPERATORS),
-    "request": Noun(SCOPED, frozenset()),
+    "request": Noun(OF_A, frozenset()),
     "snapshot": Noun(WHOLE, OPERATORS),
     "audit": Noun(WHOLE, frozenset()),
     "user": Noun(WHOLE, ADMINS),
@@ -348,6 +349,8 @@ def is_refused(status: int) -> bool:
 def wrongs(client: Client, caller: str, world: World) -> Iterator[str]:
     for path in paths():
         for method in path.methods:
+            if caller in BETWEEN and method == "GET" and expected(path, method) >= WHOLE:
+                continue
             where = address(path, world)
             asks_for_a = caller in OF_A
             told = where + (query_of(path, world, caller) if asks_for_a else "")
@@ -371,12 +374,8 @@ def wrongs(client: Client, caller: str, world: World) -> Iterator[str]:
                 yield f"{method} {told}: refused with {answer}"
             elif not may and not (is_refused(answer) or to_sign_in):
                 yield f"{method} {told}: allowed with {answer}"
-            elif caller in ("none", "admin of b", "nobody") and _leaks(response):
+            elif caller not in OF_A and CANARY.search(response.getvalue().decode()):
                 yield f"{method} {told}: tells of A"
-
-
-def _leaks(response: Any) -> bool:
-    return bool(CANARY.search(response.getvalue().decode()))
 
 
 def test_every_path_is_in_a_table() -> None:

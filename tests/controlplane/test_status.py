@@ -94,6 +94,7 @@ def test_gateways_that_run_on_one_version_are_ok(state_store: Redis) -> None:
         "versions": [{"version": 7, "processes": 2}],
         "refused": [],
         "events_lost": 0,
+        "events_lost_at": None,
         "journal_backlog": 4,
     }
 
@@ -116,6 +117,23 @@ def test_a_refused_version_and_lost_events_are_told_without_what_they_hold(
     assert "refused version 8: pools pool_a addresses<" in page
     assert "3 events lost" in page
     assert "10.1.2.3" not in page + str(part)
+
+
+@pytest.mark.parametrize(("age_s", "state"), [(3_599.0, "degraded"), (3_600.0, "ok")])
+def test_a_loss_is_told_with_its_time_and_is_no_trouble_after_an_hour(
+    age_s: float, state: str, state_store: Redis, collected_files: None
+) -> None:
+    lost_at = 1_764_500_000.0
+    losing = vitals("g/1", written_at=lost_at + age_s, events_lost_total=3, events_lost_at=lost_at)
+    put_vitals(state_store, vitals("g/0"), losing)
+    part = part_of("gateways")
+    told = "2025-11-30T10:53:20+00:00"
+    assert (part["state"], part["events_lost"], part["events_lost_at"]) == (state, 3, told)
+    assert part.get("detail", "") == (
+        f"events were lost, the last at {told}" if state == "degraded" else ""
+    )
+    page = Client().get("/-/status", headers={"accept": "text/html"}).content.decode()
+    assert f"3 events lost, the last at {told}" in page
 
 
 def test_workers_that_are_not_ready_are_told_by_id_and_state(

@@ -17,6 +17,7 @@ class Stream:
     key: str = field(repr=False)
     model: str = "chat"
     received: bytes = field(default=b"", repr=False)
+    wire: socket.socket = field(init=False, repr=False)
     thread: threading.Thread = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -34,10 +35,10 @@ class Stream:
             f"connection: close\r\ncontent-length: {len(body)}\r\n\r\n"
         ).encode()
         where = (address.hostname, address.port)
-        with socket.create_connection(where, timeout=ANSWER_WITHIN_S) as wire:
-            wire.sendall(head + body)
+        with socket.create_connection(where, timeout=ANSWER_WITHIN_S) as self.wire:
+            self.wire.sendall(head + body)
             try:
-                while data := wire.recv(65_536):
+                while data := self.wire.recv(65_536):
                     self.received += data
             except ConnectionResetError:
                 return
@@ -63,6 +64,11 @@ class Stream:
         head = self.received.partition(b"\r\n\r\n")[0].decode().lower()
         line = next(line for line in head.split("\r\n") if line.startswith("x-request-id:"))
         return line.partition(":")[2].strip()
+
+    def leave(self) -> None:
+        """End it as a caller does who has gone."""
+        self.wire.shutdown(socket.SHUT_RDWR)
+        self.wait()
 
     def wait(self) -> None:
         """Return once it has ended, however."""

@@ -6,8 +6,8 @@ import signal
 import pytest
 
 from inference.contract.codec import decode_opening
-from tests.faults.fleet import Fleet
-from tests.installation import wait_until
+from tests.faults.fleet import Fleet, all_ok, ask_all, is_ready
+from tests.installation import processes_of, wait_until
 
 pytestmark = pytest.mark.fault
 
@@ -45,3 +45,16 @@ def test_a_killed_child_breaks_its_own_streams_alone_and_the_ledger_has_every_op
     )
     assert killed not in fleet.gateways[1].children
     wait_until(lambda: len(fleet.gateways[1].children) == 2, 20, "a new child")
+
+
+def test_a_killed_parent_breaks_no_stream_and_another_takes_its_place(fleet: Fleet) -> None:
+    first = fleet.gateways[0]
+    with fleet.under_load(restarted={("inference gateway ",), ("gateway-child",)}) as streams:
+        mine = processes_of(first.var)
+        (parent,) = [pid for pid, line in mine.items() if "inference gateway " in line]
+        os.kill(parent, signal.SIGKILL)
+        for one in streams:
+            one.wait()
+        wait_until(lambda: is_ready(first), 30, "the next parent's processes to take requests")
+        expected = ask_all(fleet)
+    fleet.settle(all_ok(streams) | expected)

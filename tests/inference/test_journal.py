@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -177,6 +178,7 @@ async def test_a_failing_disk_is_said_and_recovered_from(
         disk.error = None
         assert (await journal.close(end(5))).seq == 2
     assert journal.events_lost_total == 2
+    assert journal.events_lost_at == pytest.approx(time.time(), abs=60)
     assert ids_of(journal.folder) == ["S 0", "E req_1 1", "E req_5 2"]
     assert [entry["event"] for entry in logs] == [
         "journal cannot be written",

@@ -59,9 +59,9 @@ class Upstream:
 
 
 @contextmanager
-def running_upstream(port: int = 0) -> Iterator[Upstream]:
-    """Start an upstream process and end it again."""
-    argv = [sys.executable, "-m", "tests.upstream.server", "--port", str(port)]
+def running_upstream(*options: str) -> Iterator[Upstream]:
+    """Start an upstream process and end it again; options are those of its command line."""
+    argv = [sys.executable, "-m", "tests.upstream.server", *options]
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

@@ -1,5 +1,7 @@
 """The upstream process: `python -m tests.upstream.server --port 0` prints its port and serves.
 
+With `--tells-load` it has an engine's `/metrics` with the calls that are open.
+
 Paths under `/-/` steer it: PUT /-/script takes a list of behaviours, GET /-/report tells what
 happened, POST /-/reset forgets it. Everything else is OpenAI's API.
 """
@@ -39,6 +41,7 @@ class State:
     calls: list[Call] = field(default_factory=list)
     connections: int = 0
     open_calls: int = 0
+    tells_load: bool = False
 
     def next_behaviour(self) -> Behaviour:
         """Take the behaviour of the coming call; the last one stays when all are used up."""
@@ -138,6 +141,8 @@ class Connection:
         """Answer one request; False when the connection is to end."""
         if request.path.startswith("/-/"):
             return await self.steer(request)
+        if request.path == "/metrics" and self.state.tells_load:
+            return await self.send_load()
         if request.method == "GET":
             known = request.path in ("/health", "/v1/models")
             body = MODELS_BODY if known else {"error": {"message": "not found"}}
@@ -155,6 +160,16 @@ class Connection:
             self.state.used = 0
         report = Report(self.state.calls, self.state.connections, self.state.open_calls)
         return await self.send_json(200, report)
+
+    async def send_load(self) -> bool:
+        lines = (
+            f'vllm:num_requests_running{{engine="0"}} {self.state.open_calls}.0\n',
+            'vllm:num_requests_waiting{engine="0"} 0.0\n',
+        )
+        body = "".join(lines).encode()
+        await self.send_head(200, "text/plain; version=0.0.4", headers={}, length=len(body))
+        await self.write(body)
+        return True
 
     async def recorded(self, request: Request) -> bool:
         behaviour = self.state.next_behaviour()
@@ -352,8 +367,8 @@ def event(document: object) -> bytes:
     return b"data: %b\n\n" % msgspec.json.encode(document)
 
 
-async def main(port: int) -> None:
-    state = State()
+async def main(port: int, *, tells_load: bool) -> None:
+    state = State(tells_load=tells_load)
 
     def connect() -> asyncio.StreamReaderProtocol:
         reader = WatchedReader()
@@ -372,5 +387,7 @@ async def main(port: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="A scriptable OpenAI-compatible upstream")
     parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--tells-load", action="store_true")
+    told = parser.parse_args()
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(main(parser.parse_args().port))
+        asyncio.run(main(told.port, tells_load=told.tells_load))

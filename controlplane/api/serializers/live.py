@@ -13,11 +13,13 @@ from controlplane.selectors.live import (
     Summary,
     TrafficSeries,
     WorkerSeries,
+    priced_costs,
 )
 
 _EARLIEST = datetime(1970, 2, 1, tzinfo=UTC)
 _LATEST = datetime(2500, 1, 1, tzinfo=UTC)
 _MONEY = "Whole nano-USD as text."
+_COST = f"{_MONEY} null where no price says what it is, never 0."
 
 
 class LiveQuerySerializer(serializers.Serializer[object]):
@@ -73,7 +75,7 @@ class TrafficSeriesSerializer(serializers.Serializer[object]):
     failures = serializers.DictField(child=_values(), help_text="Counts by error code.")
     prompt_tokens_per_s = _values()
     completion_tokens_per_s = _values()
-    cost_nanousd_per_hour = MoneyValuesField(help_text=_MONEY)
+    cost_nanousd_per_hour = MoneyValuesField(help_text=_COST)
     first_token_ms = PercentilesSerializer()
     output_token_ms = PercentilesSerializer()
 
@@ -107,7 +109,7 @@ class SummarySerializer(serializers.Serializer[object]):
     kv_used = serializers.FloatField(allow_null=True)
     utilisation = serializers.FloatField(allow_null=True)
     is_gpu = serializers.BooleanField()
-    cost_nanousd_per_hour = serializers.CharField(allow_null=True, help_text=_MONEY)
+    cost_nanousd_per_hour = serializers.CharField(allow_null=True, help_text=_COST)
     has_unknown_cost = serializers.BooleanField()
 
 
@@ -152,9 +154,17 @@ class LiveSerializer(serializers.Serializer[object]):
         return {**times, **super().get_fields()}
 
 
-def live_document(view: LiveView, *, organisation_id: str, pool_id: str | None) -> dict[str, Any]:
-    """A view as `LiveSerializer` takes it."""
+def live_document(
+    view: LiveView, *, organisation_id: str, pool_id: str | None, priced: Mapping[str, bool]
+) -> dict[str, Any]:
+    """A view as `LiveSerializer` takes it; `priced` says of each shown pool if it has a price."""
     labels = {series.key: series.label for series in view.pools}
+    lacking = {
+        key: one.lacks_price(is_priced=priced.get(key, True))
+        for key, one in view.pool_summaries.items()
+    }
+    # nothing served costs nothing
+    lacks = view.summary.lacks_price(is_priced=not priced or any(priced.values()))
     spent = view.month_to_date_nanousd
     return {
         "from": view.span.since,
@@ -166,22 +176,27 @@ def live_document(view: LiveView, *, organisation_id: str, pool_id: str | None) 
         "coverage": asdict(view.coverage),
         "at": view.at,
         "covered": view.covered,
-        "total": _series(view.total),
-        "pools": [_series(one) for one in view.pools],
+        "total": _series(view.total, lacks_price=lacks),
+        "pools": [_series(one, lacks_price=lacking.get(one.key, False)) for one in view.pools],
         "workers": [_worker(one) for one in view.workers],
-        "summary": _summary(view.summary),
+        "summary": _summary(view.summary, lacks_price=lacks),
         "pool_summaries": [
-            {"id": key or None, "label": labels.get(key, key), **_summary(one)}
+            {
+                "id": key or None,
+                "label": labels.get(key, key),
+                **_summary(one, lacks_price=lacking[key]),
+            }
             for key, one in view.pool_summaries.items()
         ],
         "month_to_date_nanousd": None if spent is None else str(spent),
     }
 
 
-def _series(series: TrafficSeries) -> dict[str, Any]:
+def _series(series: TrafficSeries, *, lacks_price: bool) -> dict[str, Any]:
     told = _members(series)
     return told | {
         "id": told.pop("key") or None,
+        "cost_nanousd_per_hour": priced_costs(series, lacks_price=lacks_price),
         "first_token_ms": _percentiles(series.first_token_ms),
         "output_token_ms": _percentiles(series.output_token_ms),
     }
@@ -192,8 +207,8 @@ def _worker(series: WorkerSeries) -> dict[str, Any]:
     return told | {"id": told.pop("key")}
 
 
-def _summary(summary: Summary) -> dict[str, Any]:
-    cost = summary.cost_nanousd_per_hour
+def _summary(summary: Summary, *, lacks_price: bool) -> dict[str, Any]:
+    cost = None if lacks_price else summary.cost_nanousd_per_hour
     return _members(summary) | {
         "first_token_ms": _percentiles(summary.first_token_ms),
         "output_token_ms": _percentiles(summary.output_token_ms),

@@ -1,5 +1,7 @@
 """Live figures by REST: what the live pages show, whole, to be read again as often as wanted."""
 
+from collections.abc import Mapping
+
 from django.db.models import Q
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
@@ -38,8 +40,17 @@ class LiveView(TenantView):
         span = span_of(values["window"], timezone.now(), until=values.get("until"))
         pool_id = self._pool_id(organisation, values["pool"]) if "pool" in values else None
         view = get_live(self.access, organisation, span, pool_id=pool_id)
-        document = live_document(view, organisation_id=organisation.pk, pool_id=pool_id)
+        priced = self._priced(organisation, pool_id)
+        document = live_document(
+            view, organisation_id=organisation.pk, pool_id=pool_id, priced=priced
+        )
         return Response(LiveSerializer(document).data)
+
+    def _priced(self, organisation: Organisation, pool_id: str | None) -> Mapping[str, bool]:
+        """Whether the models of these pools have a price."""
+        rows = list_pools(self.access).filter(organisation=organisation)
+        shown = rows if pool_id is None else rows.filter(pk=pool_id)
+        return dict(shown.values_list("pk", "is_priced"))
 
     def _pool_id(self, organisation: Organisation, asked: str) -> str:
         rows = list_pools(self.access).filter(organisation=organisation)

@@ -11,7 +11,7 @@ from controlplane.services.actors import Actor
 from controlplane.services.pools import create_pool
 from inference.contract.kinds import BreakerState, PoolPower, Strategy, WorkerState
 from inference.contract.params import POOL_BOUNDS, ROUTE_BOUNDS, TARGET_BOUNDS, Bound
-from tests.controlplane.conftest import ROUTE, Caller
+from tests.controlplane.conftest import POOL, ROUTE, Caller
 from tests.controlplane.fleet import put_directory, put_vitals, vitals, worker
 from tests.controlplane.snapshots import newest_revision, staged_snapshot
 
@@ -28,10 +28,25 @@ PROCESS = {
 }
 
 
+@pytest.fixture(scope="module")
+def pool(admin: Caller) -> Any:
+    return admin.made("/pools/", POOL)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def route(admin: Caller, pool: Any) -> Any:
+    """It stands, with its pool, in every test of the module."""
+    return admin.made("/routes/", ROUTE)
+
+
 @pytest.fixture
 def small(admin: Caller) -> str:
     """The path of a pool of two workers."""
     return f"/pools/{admin.made('/pools/', PROCESS)['id']}/"
+
+
+def id_in(path: str) -> str:
+    return path.split("/")[2]
 
 
 def fields_of(response: Any) -> dict[str, list[str]]:
@@ -81,9 +96,9 @@ def test_the_database_holds_the_bounds_too(route: Any, pool: Any) -> None:
 
 
 def test_a_new_route_balances_by_work_and_one_that_says_weighted_stays_so(
-    admin: Caller, pool: Any
+    admin: Caller, route: Any
 ) -> None:
-    assert admin.made("/routes/", ROUTE)["strategy"] == "least_work"
+    assert route["strategy"] == "least_work"
     other = admin.made("/routes/", {**ROUTE, "name": "split", "strategy": "weighted"})
     path = f"/routes/{other['id']}/"
     assert admin.patch(path, {"max_attempts": 3}).json()["strategy"] == "weighted"
@@ -142,7 +157,7 @@ def test_a_worker_is_drained_and_put_back_and_each_edit_changes_what_it_names(
     assert admin.patch(small, {"replicas": 1}).json()["cordoned"] == [0, 1]
     # one that is drained already may be sent back, whether it's wanted now or not
     assert admin.patch(small, {"cordoned": [1]}).json()["cordoned"] == [1]
-    (record,) = staged_snapshot().pools.values()
+    record = staged_snapshot().pools[id_in(small)]
     assert (record.cordoned, record.replicas) == ((1,), 1)
     assert admin.patch(small, {"cordoned": []}).json()["cordoned"] == []
     version = newest_revision().version
@@ -180,7 +195,7 @@ def test_restarts_of_workers_are_counted_up_one_by_one(admin: Caller, small: str
     assert fields_of(admin.patch(small, {"worker_restarts": {"0": 1}})) == {
         "worker_restarts.0": ["It only grows; it is 2 now."]
     }
-    (record,) = staged_snapshot().pools.values()
+    record = staged_snapshot().pools[id_in(small)]
     assert record.worker_restarts == {"0": 2, "1": 1}
 
 
@@ -209,13 +224,13 @@ def test_a_pool_is_drained_rehearsed_and_found_by_it(admin: Caller, small: str) 
     assert [one["name"] for one in admin.get("/pools/?power=drained").json()["results"]] == [
         "small"
     ]
-    (record,) = staged_snapshot().pools.values()
+    record = staged_snapshot().pools[id_in(small)]
     assert record.power is PoolPower.DRAINED
 
 
 def test_many_pools_are_drained_in_one_call(admin: Caller, small: str, pool: Any) -> None:
     data = {"power": "drained", "cordoned": [0]}
-    ids = (small.split("/")[2], pool["id"])
+    ids = (id_in(small), pool["id"])
     operations = [{"action": "update", "id": one, "data": data} for one in ids]
     assert admin.post("/pools/bulk/", {"operations": operations}).status_code == 200
     operations[1]["data"] = {"cordoned": [5]}

@@ -56,8 +56,10 @@ def paths(admin: Caller, route: Any, pool: Any) -> dict[str, str]:
 @pytest.mark.slow
 def test_null_is_honoured_or_refused_in_every_field(admin: Caller, paths: dict[str, str]) -> None:
     outcomes: dict[str, set[str]] = {}
+    known: dict[str, Any] = {}
     for noun, field in CASES:
-        before = admin.get(paths[noun]).json()
+        if noun not in known:
+            known[noun] = admin.get(paths[noun]).json()
         response = admin.patch(paths[noun], {field: None})
         after = admin.get(paths[noun]).json()
         if response.status_code == 200:
@@ -67,7 +69,8 @@ def test_null_is_honoured_or_refused_in_every_field(admin: Caller, paths: dict[s
         else:
             assert response.status_code == 400, (noun, field, response.content)
             assert list(response.json()["fields"]) == [field]
-            assert after == before, (noun, field)
+            assert after == known[noun], (noun, field)
+        known[noun] = after
     assert outcomes == {
         "models": {"max_context_tokens"},
         "prices": {"cached_input_nanousd_per_mtok"},

@@ -9,15 +9,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from threading import Thread
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from django.conf import settings
 from django.db import connection, connections
 from redis import Redis
+from redis.exceptions import ResponseError
 
 from controlplane.bridge.recorder import Recorder, connect_store
-from inference.contract.wire import USAGE_STREAM
+from inference.contract.wire import USAGE_GROUP, USAGE_STREAM
 from tests.controlplane.ledger_events import NOON
 
 MANAGE = Path(__file__).parents[3] / "manage.py"
@@ -73,6 +75,15 @@ class Recording:
     @property
     def left(self) -> int:
         return int(self.store.xlen(USAGE_STREAM))
+
+    @property
+    def consumers(self) -> list[bytes]:
+        """The names of those who read the stream; none before there is a group."""
+        try:
+            found: Any = self.store.xinfo_consumers(USAGE_STREAM, USAGE_GROUP)
+        except ResponseError:
+            return []
+        return [one["name"] for one in found]
 
     def start_process(self) -> subprocess.Popen[bytes]:
         """A recorder as an operating-system process on this test's database."""

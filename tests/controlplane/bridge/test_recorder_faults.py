@@ -73,8 +73,10 @@ def test_two_recorders_share_the_work_and_ignore_each_others_repeats(
     recording: Recording,
 ) -> None:
     ends = [make_end(n, charges=(make_charge(pool_id=f"pool_{n % 7}"),)) for n in range(1, 2_001)]
-    feed(recording.store, *ends, *reversed(ends))
     processes = [recording.start_process(), recording.start_process()]
+    # the slower one would find nothing left to do, or be told to stop before it can hear that
+    wait_until(lambda: len(recording.consumers) == 2, "both at the stream")
+    feed(recording.store, *ends, *reversed(ends))
     wait_until(lambda: recording.left == 0, "an empty stream")
     for process in processes:
         process.send_signal(signal.SIGTERM)

@@ -142,6 +142,16 @@ def test_after_ten_seconds_the_missing_gateway_is_named(
     assert words == f"Applied on 1 of 2 gateways at v{version + 1}. Missing: gw-1 ."
 
 
+def test_after_ten_seconds_without_any_gateway_that_is_said(
+    history: tuple[CatalogueModel, int], state_store: Redis
+) -> None:
+    _, version = history
+    applied = find_applied(version + 1, timezone.now() + timedelta(seconds=WAIT_S))
+    words = words_of(render_to_string("components/applied.html", {"applied": applied}))
+    running = "No gateway is running; each applies it when it starts."
+    assert words == f"Saved as v{version + 1}. {running}"
+
+
 def test_a_version_shows_what_it_changed_and_compares_with_any_other(
     operator: Reader, history: tuple[CatalogueModel, int]
 ) -> None:

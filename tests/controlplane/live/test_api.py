@@ -80,6 +80,24 @@ def test_live_figures_are_told_whole(admin: Caller, busy: str) -> None:
     assert told["month_to_date_nanousd"] == "0"
 
 
+def test_what_has_no_price_costs_nobody_knows_what_and_with_one_nothing(
+    admin: Caller, pool: Any
+) -> None:
+    """A price of idle pools is 0; without one it is null, for each pool and for all."""
+    sampled(4.0, child("a/0", written_s=4.0))
+    for price in (None, "0"):
+        if price is not None:
+            told = {name: "5" for name in ("input_nanousd_per_mtok", "output_nanousd_per_mtok")}
+            admin.made("/prices/", {"model": pool["model"], **told})
+        for asked in (f"/live/?window=5m&{AT_NOON}", f"/live/?window=5m&{AT_NOON}&pool=mine"):
+            told = admin.get(asked).json()
+            assert told["summary"]["requests_per_s"] == 0
+            assert told["summary"]["cost_nanousd_per_hour"] == price
+            assert told["pool_summaries"][0]["cost_nanousd_per_hour"] == price
+            for series in (told["total"], *told["pools"]):
+                assert series["cost_nanousd_per_hour"][-1] == price
+
+
 def test_one_pool_is_asked_for_by_name_or_id(admin: Caller, busy: str) -> None:
     for asked in ("mine", busy):
         told = admin.get(f"/live/?{AT_NOON}&pool={asked}").json()

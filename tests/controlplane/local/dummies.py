@@ -15,7 +15,8 @@ from typing import TypeVar
 
 import pytest
 
-from controlplane.local.launcher import Child, Launcher, launch, only_launcher
+from controlplane.local.launcher import Child, Launcher, launch
+from controlplane.local.launcher_lock import only_launcher
 from controlplane.local.places import Places, find_places, make_places
 from controlplane.local.problems import LocalProblem
 from controlplane.local.processes import (

@@ -89,6 +89,67 @@ def test_a_guardian_that_dies_while_it_ends_things_has_a_shadow(tmp_path: Path) 
         wait_for(lambda: not running(run.places), "no group")
 
 
+def kill_guards(run: DummyRun) -> None:
+    """Kill guardian and shadow, so that nobody but the launcher knows what to end."""
+    for pid in (run.shadow(), run.guardian()):
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_a_stop_while_a_guardian_is_being_replaced_ends_everything(tmp_path: Path) -> None:
+    with dummy_run(tmp_path / "var", PLAN) as run:
+        wait_for(lambda: run.said("all started"), "all children")
+        kill_guards(run)
+        wait_for(lambda: run.said("the guardian ended; starting another"), "another guardian")
+        run.process.terminate()
+        assert run.process.wait(30) == 0
+        assert not running(run.places)
+        assert not run.said("Traceback")
+
+
+def test_a_guardian_that_dies_over_a_stop_leaves_the_rest_to_the_launcher(tmp_path: Path) -> None:
+    with dummy_run(tmp_path / "var", {**PLAN, "gateway": (GATEWAY, STUBBORN)}) as run:
+        wait_for(lambda: run.said("all started"), "all children")
+        run.process.terminate()
+        wait_for(lambda: run.said("stopping"), "the stop")
+        kill_guards(run)
+        assert run.process.wait(30) == 0
+        assert not running(run.places)
+        assert run.said("without a guardian")
+
+
+def test_a_guardian_not_to_be_had_is_tried_again_and_a_stop_does_without(tmp_path: Path) -> None:
+    with dummy_run(tmp_path / "var", PLAN) as run:
+        wait_for(lambda: run.said("all started"), "all children")
+        first, before = run.guardian(), running(run.places)
+        log = run.places.log("guardian")
+        log.rename(log.with_suffix(".kept"))
+        log.mkdir()  # what can't be opened for writing, like a disk that is full
+        kill_guards(run)
+        wait_for(lambda: run.said("another in 1.0 s"), "a second attempt that failed")
+        assert run.process.poll() is None
+        assert running(run.places) == before
+        log.rmdir()
+        wait_for(lambda: run.guardian() not in (0, first), "a guardian once there can be one")
+        log.unlink()
+        log.mkdir()
+        kill_guards(run)
+        run.process.terminate()
+        assert run.process.wait(30) == 0
+        assert not running(run.places)
+        assert run.said("without a guardian")
+
+
+def test_told_to_end_with_all_the_others_the_guardian_ends_them_in_order(tmp_path: Path) -> None:
+    with dummy_run(tmp_path / "var", PLAN) as run:
+        wait_for(lambda: run.said("all started"), "all children")
+        first = run.guardian()
+        for pid in (run.shadow(), first, run.process.pid):
+            os.kill(pid, signal.SIGTERM)
+        assert run.process.wait(30) == 0
+        assert not running(run.places)
+        assert run.guardian() == first
+
+
 def test_a_group_that_somebody_else_recorded_is_ended_too(tmp_path: Path) -> None:
     with dummy_run(tmp_path / "var", PLAN) as run:
         wait_for(lambda: run.said("all started"), "all children")

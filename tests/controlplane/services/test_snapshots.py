@@ -9,8 +9,10 @@ from functools import partial
 import pytest
 from django.conf import settings
 from django.db import connection, transaction
+from redis import Redis
 from structlog.testing import capture_logs
 
+from controlplane.bridge.store import open_store
 from controlplane.errors import Conflict, InUse, Invalid, ProblemsFound
 from controlplane.models import (
     AuditEntry,
@@ -26,7 +28,12 @@ from controlplane.services.actors import Actor
 from controlplane.services.organisations import create_organisation, update_organisation
 from controlplane.services.pools import create_pool, delete_pool, update_pool
 from controlplane.services.routes import TargetChoice, create_route, update_route
-from controlplane.services.snapshots import stage, stage_current
+from controlplane.services.snapshots import (
+    CONFIGURATION_LOCK,
+    stage,
+    stage_current,
+    staged_once,
+)
 from controlplane.services.teams import create_team
 from inference.contract.snapshot import ConfigSnapshot
 from tests.controlplane.snapshots import newest_revision, staged_snapshot
@@ -257,3 +264,28 @@ def test_route_targets_are_ordered_as_asked(actor: Actor, home: Organisation) ->
     update_route(actor, route_id=route.pk, changes={"targets": targets[::-1]})
     turned = staged_snapshot().routes[home.pk, "r"]
     assert turned == replace(staged, targets=staged.targets[::-1])
+
+
+def test_the_store_is_asked_once_an_edit_and_before_the_lock(
+    transactional_db: None, actor: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = create_organisation(actor, name="Home")
+    asked: list[bool] = []
+
+    def ask() -> Redis:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = %s"
+                " AND pid = pg_backend_pid()",
+                [CONFIGURATION_LOCK],
+            )
+            asked.append(cursor.fetchone()[0] > 0)
+        return open_store()
+
+    monkeypatch.setattr("controlplane.bridge.epochs.open_store", ask)
+    make_pool(actor, home)
+    assert asked == [False]
+    with staged_once(actor, "two at once"):
+        make_pool(actor, home, "second")
+        make_pool(actor, home, "third")
+    assert asked == [False, False]

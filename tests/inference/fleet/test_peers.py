@@ -18,6 +18,7 @@ from tests.inference.clocks import HandClock
 from tests.inference.stores import OwnStore
 
 NOW = 1_000.0
+ME = (sum(b"g/0"), VITALS.started_at)
 
 
 def gateway(process: str, inflight: Mapping[str, int], **changes: object) -> Vitals:
@@ -25,6 +26,7 @@ def gateway(process: str, inflight: Mapping[str, int], **changes: object) -> Vit
         VITALS,
         role=ProcessRole.GATEWAY,
         process=process,
+        pid=sum(process.encode()),
         inflight=inflight,
         prefill_tokens={},
         workers=(),
@@ -43,15 +45,22 @@ def test_the_others_load_is_added_up_and_ones_own_left_out() -> None:
         gateway("g/1", {"w0": 2, "w1": 1}, prefill_tokens={"w0": 700}),
         gateway("h/0", {"w0": 3}, prefill_tokens={"w0": 300}),
     ]
-    assert loads_of(records, process="g/0", now=NOW) == {
+    assert loads_of(records, own=ME, now=NOW) == {
         "w0": PeerLoad(inflight=5, prefill_tokens=1_000),
         "w1": PeerLoad(inflight=1),
     }
 
 
+def test_a_process_that_writes_under_another_name_is_still_ourselves() -> None:
+    orphan = replace(gateway("g/0", {"w0": 100}), process="g/0-198")
+    successor = replace(gateway("g/0", {"w0": 2}), pid=ME[0] + 1)
+    loads = loads_of([orphan, successor, gateway("g/0", {"w0": 90})], own=ME, now=NOW)
+    assert loads == {"w0": PeerLoad(inflight=2)}
+
+
 def test_nobody_brings_a_count_below_zero() -> None:
     records = [gateway("g/1", {"w0": -5}, prefill_tokens={"w0": -1}), gateway("h/0", {"w0": 1})]
-    assert loads_of(records, process="g/0", now=NOW) == {"w0": PeerLoad(inflight=1)}
+    assert loads_of(records, own=ME, now=NOW) == {"w0": PeerLoad(inflight=1)}
 
 
 @pytest.mark.parametrize(
@@ -65,7 +74,7 @@ def test_nobody_brings_a_count_below_zero() -> None:
 def test_a_cache_counts_only_while_its_figure_is_fresh(
     record: Vitals, expected: float | None
 ) -> None:
-    loads = loads_of([record], process="g/0", now=NOW)
+    loads = loads_of([record], own=ME, now=NOW)
     assert loads.get("w0", PeerLoad()).kv_used == expected
 
 
@@ -77,7 +86,7 @@ class Reading:
         self.stopwatch = HandClock(50.0)
         self.peers = Peers(
             client,
-            "g/0",
+            ME,
             apply=self.applied.append,
             clock=lambda: NOW,
             stopwatch=self.stopwatch,

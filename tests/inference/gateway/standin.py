@@ -49,8 +49,9 @@ def main() -> None:
     if "mute" not in mood:
         note("accepts")
         say(type="accepting")
-    while parent.recv(100):
-        pass
+    while asked := parent.recv(100):
+        for _ in range(asked.count(b"\n")):
+            note("asked")
 
 
 main()

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,7 +15,7 @@ import pytest
 from inference.gateway.admin import Standing
 from inference.gateway.listener import CannotListen
 from inference.gateway.parent import GatewayParent
-from inference.gateway.processes import ServingProcess
+from inference.gateway.processes import ServingProcess, start_process
 from tests.inference.gateway.client import request_bytes, send
 from tests.inference.stores import until
 from tests.installation import free_port
@@ -193,6 +194,69 @@ async def test_a_child_that_dies_is_started_again_under_its_own_number(rig: Rig)
         await until(lambda: rig.diary.count("started 2") == 2, "another in its place")
         await rig.until_accepting()
         assert [one.slot for one in parent.children] == [0, 2]
+
+
+async def test_a_child_that_cannot_be_reached_is_ended_and_followed_by_another(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unreached: list[ServingProcess] = []
+
+    async def start(*command: object, **told: object) -> tuple[ServingProcess, socket.socket]:
+        child, link = await start_process(*command, **told)  # type: ignore[arg-type]
+        if not unreached:
+            unreached.append(child)
+            link.close()
+        return child, link
+
+    monkeypatch.setattr("inference.gateway.parent.start_process", start)
+    monkeypatch.setattr("inference.gateway.parent.FIRST_BACKOFF_S", 0.05)
+    async with rig.running() as parent:
+        assert unreached[0].ended.is_set()
+        assert unreached[0].code is not None
+        assert [one.slot for one in parent.children] == [0, 1]
+
+
+async def test_a_child_that_starts_during_a_stop_is_ended_too(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[ServingProcess] = []
+    go_on = asyncio.Event()
+
+    async def start(*command: object, **told: object) -> tuple[ServingProcess, socket.socket]:
+        child, link = await start_process(*command, **told)  # type: ignore[arg-type]
+        started.append(child)
+        await go_on.wait()
+        return child, link
+
+    monkeypatch.setattr("inference.gateway.parent.STOP_S", 0.2)
+    monkeypatch.setattr("inference.gateway.parent.FIRST_BACKOFF_S", 0.05)
+    async with rig.running() as parent:
+        monkeypatch.setattr("inference.gateway.parent.start_process", start)
+        rig.feel("stubborn")
+        first = child_in(parent, 0)
+        first.kill()
+        await until(lambda: rig.diary.count("accepts 0") == 2, "another in its place")
+        parent.stop()
+        await until(lambda: not parent.children, "the others to end")
+        go_on.set()
+    (late,) = started
+    assert late.ended.is_set()
+    assert late.code is not None
+
+
+async def test_a_child_that_stands_still_is_asked_once_however_often_it_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inference.gateway.processes.ANSWER_S", 0.01)
+    rig = Rig(tmp_path, processes=1)
+    async with rig.running() as parent:
+        (child,) = parent.children
+        for _ in range(5):
+            await child.ask()
+        assert child.last is None
+        assert child._waiting == []
+        await until(lambda: "asked 0" in rig.diary, "it to read what it was asked")
+    assert rig.diary.count("asked 0") == 1
 
 
 @pytest.mark.parametrize(

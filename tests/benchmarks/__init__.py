@@ -1,0 +1,1 @@
+"""Real signals on real processes, and what must hold after each."""
