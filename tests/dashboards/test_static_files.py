@@ -1,9 +1,13 @@
 """Style sheets and scripts: ours or vendored with their licence, nothing from elsewhere."""
 
+import os
 import re
 from pathlib import Path
 
 import pytest
+from pytest_django import Settings
+
+from dashboards.static_files import StaticFiles
 
 STATIC = Path(__file__).parents[2] / "dashboards" / "static" / "dashboards"
 VENDORED = sorted(path for path in (STATIC / "vendor").iterdir() if path.name != "NOTICE")
@@ -51,3 +55,25 @@ def test_both_themes_define_the_same_colours() -> None:
 def test_scripts_keep_to_the_content_security_policy(path: Path) -> None:
     text = path.read_text()
     assert not re.search(r"\beval\(|new Function|innerHTML|\.style\b|https?://", text)
+
+
+def test_files_are_compressed_once_and_again_if_that_was_cut_off(
+    tmp_path: Path, settings: Settings
+) -> None:
+    settings.STATIC_ROOT = tmp_path
+    (tmp_path / "one.js").write_text("go();\n" * 100)
+
+    def collect() -> Path:
+        storage = StaticFiles(location=tmp_path, base_url="/static/")
+        found = list(storage.post_process({"one.js": (storage, "one.js")}))
+        assert next(name for name, _, _ in found) == "one.js"
+        (made,) = tmp_path.glob("*.gz")
+        assert re.fullmatch(r"one\.[0-9a-f]{12}\.js\.gz", made.name)
+        return made
+
+    made = collect()
+    whole = made.read_bytes()
+    os.utime(made, (0, 0))
+    assert collect().stat().st_mtime == 0
+    made.write_bytes(whole[:10])
+    assert collect().read_bytes() == whole

@@ -1,5 +1,6 @@
 """What may reach an engine's start line, and what may not."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -229,6 +230,16 @@ def test_the_digest_changes_with_what_an_engine_runs_on_and_with_nothing_else() 
     assert digest(POOL, "/newer/bin/python") != digest(POOL)
 
 
+def environment_of(
+    inherited: Mapping[str, str],
+    *,
+    api_key: str = "k",
+    is_eager: bool = True,
+    cpu_cores: int | None = None,
+) -> Mapping[str, str]:
+    return engine_environment(inherited, api_key=api_key, is_eager=is_eager, cpu_cores=cpu_cores)
+
+
 def test_an_engine_sees_the_hosts_engine_settings_and_none_of_our_secrets() -> None:
     inherited = {
         "PATH": "/bin",
@@ -242,7 +253,7 @@ def test_an_engine_sees_the_hosts_engine_settings_and_none_of_our_secrets() -> N
         "DATABASE_URL": "postgresql://secret",
         "PYTHONPATH": "/console",
     }
-    assert engine_environment(inherited, api_key="worker's") == {
+    assert environment_of(inherited, api_key="worker's") == {
         "PATH": "/bin",
         "CUDA_VISIBLE_DEVICES": "1",
         "VLLM_CPU_KVCACHE_SPACE": "4",
@@ -256,7 +267,23 @@ def test_an_engine_sees_the_hosts_engine_settings_and_none_of_our_secrets() -> N
 
 
 def test_without_a_setting_of_the_host_the_kv_cache_on_a_cpu_is_small() -> None:
-    assert engine_environment({}, api_key="k")["VLLM_CPU_KVCACHE_SPACE"] == "1"
+    assert environment_of({})["VLLM_CPU_KVCACHE_SPACE"] == "1"
+
+
+def test_an_eager_engine_on_a_cpu_compiles_nothing_for_a_rare_request_either() -> None:
+    assert environment_of({}, cpu_cores=8)["TORCHDYNAMO_DISABLE"] == "1"
+    for others in (environment_of({}), environment_of({}, is_eager=False, cpu_cores=8)):
+        assert "TORCHDYNAMO_DISABLE" not in others
+
+
+def test_where_one_thread_computes_the_model_has_no_process_of_its_own() -> None:
+    names = ("VLLM_ENABLE_V1_MULTIPROCESSING", "OMP_NUM_THREADS")
+    few = environment_of({}, cpu_cores=2)
+    assert [few[name] for name in names] == ["0", "1"]
+    assert not set(names) & set(environment_of({}, cpu_cores=3))
+    assert not set(names) & set(environment_of({}))
+    hosts = {"VLLM_ENABLE_V1_MULTIPROCESSING": "1", "OMP_NUM_THREADS": "2"}
+    assert [environment_of(hosts, cpu_cores=1)[name] for name in names] == ["1", "2"]
 
 
 def test_the_reason_of_a_death_is_the_last_error_at_first_hand() -> None:

@@ -1,7 +1,9 @@
 """One installation with a real engine, shared by the tests of a run."""
 
 import signal
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import openai
@@ -9,21 +11,66 @@ import pytest
 
 from tests.installation import Installation, start_installation, wait_until
 
-ENGINE_START_S = 600
+PORTS = ("CONSOLE_PORT", "GATEWAY_PORT", "GATEWAY_ADMIN_PORT")
+FIRST_START_S = 300
+FIRST_ANSWER_S = 60
+"""By then the second start of an installation has answered a request."""
+
+
+@dataclass
+class Restarted(Installation):
+    """An installation at its second start: how long that took to its first answer.
+
+    `kept` says whether it has the secrets of the first start.
+    """
+
+    first_answer_s: float = 0.0
+    kept: bool = False
 
 
 @pytest.fixture(scope="session")
-def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """A running installation whose demo pool is a real vLLM; an interrupt ends all of it."""
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Restarted]:
+    """An installation whose demo pool is a real vLLM, interrupted when that began to load.
+
+    It was started again then, and is ended by an interrupt unless a test has killed it.
+    """
     var: Path = tmp_path_factory.mktemp("first-light") / "var"
-    running = start_installation(var, DEMO_ENGINE="vllm")
+    first = start_installation(var, DEMO_ENGINE="vllm")
     try:
-        running.wait_ready(ENGINE_START_S)
+        wait_until(
+            lambda: _is_half_up(first), FIRST_START_S, "the first start to get to its engine"
+        )
+    finally:
+        first.stop(signal.SIGINT)
+    assert first.process.returncode == 0
+    secrets = _secrets(var)
+    started = time.monotonic()
+    ports = {name: first.settings[f"HEADWORKS_{name}"] for name in PORTS}
+    first.output.write_text("")
+    again = start_installation(var, DEMO_ENGINE="vllm", **ports)
+    running = Restarted(again.var, again.process, again.output, again.settings)
+    try:
+        running.wait_ready(FIRST_START_S)
+        running.chat(model="chat", max_tokens=1)
+        running.first_answer_s = time.monotonic() - started
+        running.kept = _secrets(var) == secrets
         yield running
     finally:
         if running.process.poll() is None:
             running.stop(signal.SIGINT)
-    assert running.process.returncode == 0
+    assert running.process.returncode in (0, -signal.SIGKILL)
+
+
+def _secrets(var: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in (var / "secrets").iterdir()}
+
+
+def _is_half_up(installation: Installation) -> bool:
+    """Whether all is there but an engine that has loaded."""
+    if installation.process.poll() is not None:
+        pytest.fail(f"the installation did not start:\n{installation.output.read_text()}")
+    is_loading = bool(installation.find("vllm.entrypoints.openai.api_server"))
+    return is_loading and "gateways: up" in installation.output.read_text()
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from decimal import Decimal
 import openai
 import pytest
 
+from tests.e2e.conftest import FIRST_ANSWER_S, Restarted
 from tests.installation import Installation, call_json, wait_until
 from tests.upstream.fixtures import Upstream
 
@@ -30,6 +31,13 @@ def engine_counter(port: int, name: str, **labels: str) -> float:
         for line in lines
         if line.startswith(f"{name}{{") and all(pair in line for pair in wanted)
     )
+
+
+def test_a_second_start_answers_within_a_minute_and_has_the_secrets_of_the_first(
+    installation: Restarted,
+) -> None:
+    assert installation.first_answer_s < FIRST_ANSWER_S
+    assert installation.kept
 
 
 def test_a_plain_answer_names_paris_and_is_booked_as_the_engine_counted(

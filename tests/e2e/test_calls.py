@@ -1,4 +1,4 @@
-"""The endpoints beside chat at real engines, and the rows that belong to them."""
+"""The endpoints beside chat at a real engine, and the rows that belong to them."""
 
 from typing import Any
 
@@ -9,15 +9,7 @@ from tests.installation import Installation, call_json, wait_until
 
 pytestmark = pytest.mark.engine
 
-START_S = 400.0
-DIMENSIONS = 384
 TEXT = "The capital of France is"
-
-
-def find(installation: Installation, noun: str, name: str) -> Any:
-    """The one of this name, as the API lists it."""
-    rows = installation.api("GET", f"/{noun}/")["results"]
-    return next(one for one in rows if one["name"] == name)
 
 
 def post(installation: Installation, path: str, **fields: object) -> Any:
@@ -90,43 +82,3 @@ def test_a_text_becomes_tokens_and_a_text_again(installation: Installation) -> N
     assert [
         (one["prompt_tokens"], one["completion_tokens"], one["cost_nanousd"]) for one in rows
     ] == [(0, 0, "0")]
-
-
-def test_the_embedding_pool_is_started_serves_and_is_stopped_again(
-    installation: Installation, client: openai.OpenAI
-) -> None:
-    pool = find(installation, "pools", "all-minilm-l6-v2")
-    assert pool["power"] == "stopped"
-    path = f"/pools/{pool['id']}/"
-    engines = set(installation.find("vllm.entrypoints.openai.api_server"))
-    installation.api("PATCH", path, {"power": "running"})
-    try:
-
-        def is_ready() -> bool:
-            workers = installation.api("GET", path)["workers"]
-            return [one["state"] for one in workers] == ["ready"]
-
-        wait_until(is_ready, START_S, "the embedding engine")
-        raw = client.embeddings.with_raw_response.create(
-            model="embed", input=["water", "a long way to the sea"]
-        )
-        answer = raw.parse()
-        assert [len(one.embedding) for one in answer.data] == [DIMENSIONS] * 2
-        plain = client.embeddings.create(model="embed", input="water", encoding_format="float")
-        assert plain.data[0].embedding == pytest.approx(answer.data[0].embedding, abs=0.02)
-        row = installation.wait_for_request(raw.headers["x-request-id"])
-        assert (row["endpoint"], row["pool_name"]) == ("embeddings", "all-minilm-l6-v2")
-        assert (row["prompt_tokens"], row["completion_tokens"]) == (answer.usage.prompt_tokens, 0)
-        assert [one["kind"] for one in row["charges"]] == ["final"]
-        with pytest.raises(openai.BadRequestError, match="not /v1/chat/completions") as refusal:
-            client.chat.completions.create(
-                model="embed", messages=[{"role": "user", "content": "hello"}]
-            )
-        assert refusal.value.param == "model"
-    finally:
-        installation.api("PATCH", path, {"power": "stopped"})
-
-        def is_gone() -> bool:
-            return set(installation.find("vllm.entrypoints.openai.api_server")) == engines
-
-        wait_until(is_gone, 60, "the embedding engine to end")

@@ -45,10 +45,10 @@ def listening_addresses(pids: Iterable[int]) -> set[str]:
     }
 
 
-def pool_of(installation: Installation) -> Any:
-    """The demo pool as the API tells it, its workers included."""
+def pool_of(installation: Installation, name: str = DEMO_POOL) -> Any:
+    """A pool as the API tells it, its workers included."""
     pools = installation.api("GET", "/pools/")["results"]
-    found = next(one for one in pools if one["name"] == DEMO_POOL)
+    found = next(one for one in pools if one["name"] == name)
     return installation.api("GET", f"/pools/{found['id']}/")
 
 

@@ -1,6 +1,7 @@
 """Engines as processes of this host: one vLLM server a worker, each in a group of its own."""
 
 import asyncio
+import os
 import signal
 import socket
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from inference.pools.groups import (
     terminate_leader,
 )
 from inference.pools.probes import ProbeCall, ProbeFailed, Prober
-from inference.pools.start_line import StartLine, VllmStartLine
+from inference.pools.start_line import StartLine, VllmStartLine, is_cpu_build
 from inference.pools.worker_logs import log_path, mark_start, rotate_if_large, tail_of
 
 LOOPBACK = "127.0.0.1"
@@ -161,7 +162,12 @@ class ProcessProvisioner:
         key = worker_key(self._host.settings.data_key, spec.id)
         start = GroupStart(
             command=self._line.command(spec.pool, spec.task, port),
-            environment=engine_environment(self._host.environ, api_key=key),
+            environment=engine_environment(
+                self._host.environ,
+                api_key=key,
+                is_eager=spec.pool.engine_arguments.get("enforce_eager") is True,
+                cpu_cores=self._cpu_cores(),
+            ),
             folder=self._folder,
             log=log,
         )
@@ -170,6 +176,11 @@ class ProcessProvisioner:
         record = self._record(spec, process, port)
         process.open()
         return record
+
+    def _cpu_cores(self) -> int | None:
+        python = self._host.settings.engine_python
+        is_for_cpus = python is not None and is_cpu_build(python)
+        return len(os.sched_getaffinity(0)) if is_for_cpus else None
 
     def _record(self, spec: WorkerSpec, process: GatedProcess, port: int) -> GroupRecord:
         try:
