@@ -10,40 +10,55 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+import msgspec
+
 from controlplane.models import (
     CatalogueModel,
     GatewaySetting,
     Key,
     KeyDigest,
     KeyRoute,
+    Limit,
     Organisation,
     Pool,
     Price,
     Route,
     RouteTarget,
+    Switch,
 )
 from controlplane.models.keys import public_key_id
 from inference.contract import codec, sealing
 from inference.contract.kinds import (
     Accounting,
     Backend,
+    DegradationStep,
+    Enforcement,
+    LimitSubject,
+    LimitUnit,
+    LimitWindow,
     PoolPower,
+    PriorityClass,
     Provisioner,
     Scope,
     Strategy,
+    SwitchSubject,
     Task,
+    TaskClass,
 )
 from inference.contract.params import TARGET_BOUNDS
 from inference.contract.snapshot import (
     ConfigSnapshot,
     GatewayRecord,
     KeyRecord,
+    LimitRecord,
     Manifest,
     ModelRecord,
     OrganisationRecord,
     PoolRecord,
     PriceRecord,
     RouteRecord,
+    RuleRecord,
+    SwitchRecord,
     TargetRecord,
 )
 from inference.contract.snapshot import (
@@ -80,6 +95,8 @@ def compile_configuration() -> Compiled:
         "pools": _sorted(_pools()),
         "routes": _sorted(_routes()),
         "gateways": _sorted(_gateways()),
+        "limits": _sorted(_limits()),
+        "switches": _sorted(_switches()),
         **_keys_by_section(),
     }
     contents = {name: codec.encode_section(rows) for name, rows in records.items()}
@@ -93,7 +110,9 @@ def _sorted(records: Iterable[Any]) -> Records:
 
 def _organisations() -> Iterable[OrganisationRecord]:
     for row in Organisation.objects.all():
-        yield OrganisationRecord(id=row.pk, name=row.name, is_enabled=row.is_enabled)
+        yield OrganisationRecord(
+            id=row.pk, name=row.name, is_enabled=row.is_enabled, time_zone=row.time_zone
+        )
 
 
 def _models() -> Iterable[ModelRecord]:
@@ -153,7 +172,7 @@ def _routes() -> Iterable[RouteRecord]:
     targets: dict[str, list[TargetRecord]] = defaultdict(list)
     for target in RouteTarget.objects.order_by("route_id", "position"):
         times = {name: getattr(target, name) for name in TARGET_BOUNDS}
-        record = TargetRecord(target.pk, target.pool_id, target.weight, **times)
+        record = TargetRecord(target.pk, target.pool_id, target.weight, **times, tier=target.tier)
         targets[target.route_id].append(record)
     for row in Route.objects.all():
         yield RouteRecord(
@@ -173,7 +192,65 @@ def _routes() -> Iterable[RouteRecord]:
             retry_budget_percent=row.retry_budget_percent,
             max_wait_penalty=row.max_wait_penalty,
             keep_alive_ms=row.keep_alive_ms,
+            aliases=tuple(row.aliases),
+            rules=rules_of(row.rules),
+            default_task=TaskClass(row.default_task),
+            max_queue_wait_ms=row.max_queue_wait_ms,
+            max_queued=row.max_queued,
+            hedge_after_ms=row.hedge_after_ms,
+            degradation=tuple(DegradationStep(step) for step in row.degradation),
         )
+
+
+def rules_of(stored: object) -> tuple[RuleRecord, ...]:
+    """The rules of a route as they are stored, or msgspec.ValidationError."""
+    return msgspec.convert(stored, tuple[RuleRecord, ...])
+
+
+def stored_rules(rules: Iterable[RuleRecord]) -> list[Any]:
+    """Rules as a route's row stores them: plain JSON."""
+    stored: list[Any] = _json(tuple(rules))
+    return stored
+
+
+def _json(value: object) -> Any:
+    """A record as it comes back from a JSON column, so that equal ones compare as equal."""
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def _limits() -> Iterable[LimitRecord]:
+    for row in Limit.objects.all():
+        subject = LimitSubject(row.subject)
+        yield LimitRecord(
+            id=row.pk,
+            organisation_id=row.organisation_id,
+            name=row.name,
+            subject=subject,
+            unit=LimitUnit(row.unit),
+            amount=row.amount,
+            subject_id=_subject_id(row.subject_id, is_key=subject is LimitSubject.KEY),
+            window=None if row.window is None else LimitWindow(row.window),
+            enforcement=Enforcement(row.enforcement),
+            is_enabled=row.is_enabled,
+        )
+
+
+def _switches() -> Iterable[SwitchRecord]:
+    for row in Switch.objects.all():
+        subject = SwitchSubject(row.subject)
+        yield SwitchRecord(
+            id=row.pk,
+            organisation_id=row.organisation_id,
+            subject=subject,
+            subject_id=_subject_id(row.subject_id, is_key=subject is SwitchSubject.KEY),
+            reason=row.reason,
+            expires_at=_seconds(row.expires_at),
+        )
+
+
+def _subject_id(stored: str | None, *, is_key: bool) -> str | None:
+    """A subject as gateways know it: keys go by their public id."""
+    return public_key_id(stored) if stored and is_key else stored
 
 
 def _gateways() -> Iterable[GatewayRecord]:
@@ -206,6 +283,7 @@ def target_values(record: RouteRecord) -> dict[str, dict[str, Any]]:
             "pool_id": target.pool_id,
             "weight": target.weight,
             "position": position,
+            "tier": target.tier,
             **{name: getattr(target, name) for name in TARGET_BOUNDS},
         }
         for position, target in enumerate(record.targets)
@@ -217,12 +295,15 @@ def _plain(value: object) -> object:
         return value.value
     if isinstance(value, Mapping):
         return dict(value)
-    return list(value) if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        return _json(value)
+    return value
 
 
 _KEY_COLUMNS = (
     *("id", "organisation_id", "project__team_id", "project_id"),
     *("scopes", "is_restricted", "expires_at", "is_enabled"),
+    *("tags", "priority", "default_task"),
 )
 
 
@@ -234,7 +315,8 @@ def _keys_by_section() -> Mapping[str, Records]:
     digests, names = _digests_by_key(), _route_names_by_key()
     sections: dict[str, list[KeyRecord]] = defaultdict(list)
     columns = Key.objects.filter(revoked_at__isnull=True).values_list(*_KEY_COLUMNS)
-    for pk, home, team, project, scopes, is_restricted, expires_at, is_enabled in columns:
+    for pk, home, team, project, scopes, is_restricted, expires_at, is_enabled, *rest in columns:
+        tags, priority, task = rest
         record = KeyRecord(
             id=public_key_id(pk),
             organisation_id=home,
@@ -245,6 +327,9 @@ def _keys_by_section() -> Mapping[str, Records]:
             route_names=tuple(sorted(names[pk])) if is_restricted else None,
             expires_at=_seconds(expires_at),
             is_enabled=is_enabled,
+            tags=tuple(tags),
+            priority=PriorityClass(priority),
+            default_task=None if task is None else TaskClass(task),
         )
         sections[key_section(sealing.key_bucket(record.id))].append(record)
     return {name: _sorted(sections[name]) for name in sorted(sections)}

@@ -9,15 +9,18 @@ from controlplane.models.audit import AuditEntry
 from controlplane.models.gateways import GatewaySetting
 from controlplane.models.idempotency import KeptAnswer
 from controlplane.models.keys import Key, KeyDigest, KeyRoute
+from controlplane.models.limits import Limit
 from controlplane.models.live import LiveCoverage, LiveTraffic, LiveWorker
 from controlplane.models.models import CatalogueModel
 from controlplane.models.organisations import Organisation
 from controlplane.models.pools import Pool
 from controlplane.models.prices import Price
 from controlplane.models.projects import Project
+from controlplane.models.replays import Replay, ReplayState
 from controlplane.models.requests import Charge, Request
 from controlplane.models.routes import Route, RouteTarget
 from controlplane.models.snapshots import ConfigRevision, ConfigSection, Installation
+from controlplane.models.switches import Switch
 from controlplane.models.teams import Team
 from controlplane.models.usage import JournalMark, PoisonRecord, UsageDay, UsageMinute
 from controlplane.models.users import ApiToken, Role, RoleBinding, ServiceAccount, User
@@ -36,6 +39,7 @@ __all__ = [
     "Key",
     "KeyDigest",
     "KeyRoute",
+    "Limit",
     "LiveCoverage",
     "LiveTraffic",
     "LiveWorker",
@@ -44,12 +48,15 @@ __all__ = [
     "Pool",
     "Price",
     "Project",
+    "Replay",
+    "ReplayState",
     "Request",
     "Role",
     "RoleBinding",
     "Route",
     "RouteTarget",
     "ServiceAccount",
+    "Switch",
     "Team",
     "UsageDay",
     "UsageMinute",

@@ -18,7 +18,7 @@ from django.db.models import (
 from django.db.models.functions import Lower
 from django.utils import timezone
 
-from controlplane.models.kinds import scopes
+from controlplane.models.kinds import priorities, scopes, task_classes
 from controlplane.models.organisations import Organisation
 from controlplane.models.projects import Project
 from controlplane.models.routes import Route
@@ -29,7 +29,9 @@ from controlplane.models.rows import (
     key_id,
     name_is_label,
     printable_name,
+    tag,
 )
+from inference.contract.kinds import PriorityClass
 
 
 def public_key_id(pk: str) -> str:
@@ -57,6 +59,9 @@ class Key(VersionedRow):
     is_enabled = BooleanField(default=True)
     expires_at = DateTimeField(null=True, blank=True)
     revoked_at = DateTimeField(null=True, blank=True, editable=False)
+    tags = ArrayField(CharField(max_length=64, validators=[tag]), default=list, blank=True)
+    priority = CharField(max_length=16, choices=priorities, default=PriorityClass.DEFAULT.value)
+    default_task = CharField(max_length=16, choices=task_classes, null=True, blank=True)
 
     class Meta:
         constraints = [

@@ -5,11 +5,19 @@ from enum import StrEnum
 from inference.contract.kinds import (
     Accounting,
     Backend,
+    DegradationStep,
+    Enforcement,
+    LimitSubject,
+    LimitUnit,
+    LimitWindow,
     PoolPower,
+    PriorityClass,
     Provisioner,
     Scope,
     Strategy,
+    SwitchSubject,
     Task,
+    TaskClass,
 )
 
 Choices = list[tuple[str, str]]
@@ -46,3 +54,35 @@ def accountings() -> Choices:
 
 def scopes() -> Choices:
     return choices_of(Scope)
+
+
+def priorities() -> Choices:
+    return choices_of(PriorityClass)
+
+
+def task_classes() -> Choices:
+    return choices_of(TaskClass)
+
+
+def limit_subjects() -> Choices:
+    return choices_of(LimitSubject)
+
+
+def limit_units() -> Choices:
+    return choices_of(LimitUnit)
+
+
+def limit_windows() -> Choices:
+    return choices_of(LimitWindow)
+
+
+def enforcements() -> Choices:
+    return choices_of(Enforcement)
+
+
+def switch_subjects() -> Choices:
+    return choices_of(SwitchSubject)
+
+
+def degradation_steps() -> Choices:
+    return choices_of(DegradationStep)

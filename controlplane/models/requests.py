@@ -68,6 +68,11 @@ class Request(Model):
     decision = JSONField(null=True)
     journal = TextField()
     seq = BigIntegerField()
+    end_user = TextField(null=True)
+    tags = JSONField(null=True)
+    priority = TextField(null=True)
+    task = TextField(null=True)
+    rule_id = TextField(null=True)
 
     class Meta:
         indexes = [

@@ -1,5 +1,6 @@
 """Routes: the names callers use, and where their requests go."""
 
+from django.contrib.postgres.fields import ArrayField
 from django.db.models import (
     CASCADE,
     PROTECT,
@@ -9,13 +10,19 @@ from django.db.models import (
     Deferrable,
     FloatField,
     ForeignKey,
+    JSONField,
     Model,
     PositiveIntegerField,
     Q,
     UniqueConstraint,
 )
 
-from controlplane.models.kinds import accountings, strategies
+from controlplane.models.kinds import (
+    accountings,
+    degradation_steps,
+    strategies,
+    task_classes,
+)
 from controlplane.models.organisations import Organisation
 from controlplane.models.pools import Pool
 from controlplane.models.rows import (
@@ -27,8 +34,9 @@ from controlplane.models.rows import (
     route_id,
     target_id,
 )
-from inference.contract.kinds import Accounting, Strategy
+from inference.contract.kinds import Accounting, Strategy, TaskClass
 from inference.contract.params import (
+    MAX_TIERS,
     MAX_WEIGHT,
     ROUTE_BOUNDS,
     ROUTE_NAME_PATTERN,
@@ -37,7 +45,10 @@ from inference.contract.params import (
 
 
 class Route(VersionedRow):
-    """What callers write in `model`; the fields mean what they do in `snapshot.RouteRecord`."""
+    """What callers write in `model`; the fields mean what they do in `snapshot.RouteRecord`.
+
+    `rules` are its records as JSON, in the shape the contract's codec gives them.
+    """
 
     id = id_field(route_id)
     organisation = ForeignKey(Organisation, CASCADE, related_name="routes")
@@ -54,6 +65,17 @@ class Route(VersionedRow):
     retry_budget_percent = PositiveIntegerField(default=20)
     max_wait_penalty = FloatField(default=0.5)
     keep_alive_ms = PositiveIntegerField(null=True, blank=True)
+    aliases = ArrayField(
+        CharField(max_length=128, validators=[public_name]), default=list, blank=True
+    )
+    rules = JSONField(default=list, blank=True)
+    default_task = CharField(max_length=16, choices=task_classes, default=TaskClass.DEFAULT.value)
+    max_queue_wait_ms = PositiveIntegerField(default=30_000)
+    max_queued = PositiveIntegerField(default=1_000)
+    hedge_after_ms = PositiveIntegerField(null=True, blank=True)
+    degradation = ArrayField(
+        CharField(max_length=32, choices=degradation_steps), default=list, blank=True
+    )
 
     class Meta:
         constraints = [
@@ -86,20 +108,22 @@ class RouteTarget(Model):
     first_byte_timeout_ms = PositiveIntegerField(null=True, blank=True)
     idle_timeout_ms = PositiveIntegerField(null=True, blank=True)
     total_timeout_ms = PositiveIntegerField(null=True, blank=True)
+    tier = PositiveIntegerField(default=0)
 
     class Meta:
         ordering = ["position"]
         constraints = [
             UniqueConstraint(
-                fields=["route", "pool"],
+                fields=["route", "pool", "tier"],
                 # two targets may swap their pools in one edit
                 deferrable=Deferrable.DEFERRED,
-                name="route_target_pool_unique",
+                name="route_target_pool_tier_unique",
             ),
             CheckConstraint(
                 condition=Q(weight__gte=0, weight__lte=MAX_WEIGHT),
                 name="route_target_weight_in_range",
             ),
+            CheckConstraint(condition=Q(tier__lt=MAX_TIERS), name="route_target_tier_in_range"),
             *in_bounds("route_target", TARGET_BOUNDS),
         ]
 

@@ -15,7 +15,7 @@ from django.db.models import (
 from django.utils import timezone
 
 from controlplane.identifiers import new_id
-from inference.contract.params import NAME_PATTERN, ROUTE_NAME_PATTERN, Bound
+from inference.contract.params import NAME_PATTERN, ROUTE_NAME_PATTERN, TAG_PATTERN, Bound
 
 ID_LENGTH = 40
 LABEL_LENGTH = 100
@@ -25,6 +25,7 @@ _WHOLE_NAME = NAME_PATTERN.removesuffix("$") + r"\Z"
 _WHOLE_ROUTE_NAME = ROUTE_NAME_PATTERN.removesuffix("$") + r"\Z"
 
 plain_name = RegexValidator(_WHOLE_NAME, f"A name must match {NAME_PATTERN}.")
+tag = RegexValidator(TAG_PATTERN.removesuffix("$") + r"\Z", f"A tag must match {TAG_PATTERN}.")
 public_name = RegexValidator(_WHOLE_ROUTE_NAME, f"A name must match {ROUTE_NAME_PATTERN}.")
 
 
@@ -140,3 +141,19 @@ def route_id() -> str:
 
 def target_id() -> str:
     return new_id("tgt")
+
+
+def rule_id() -> str:
+    return new_id("rule")
+
+
+def limit_id() -> str:
+    return new_id("lim")
+
+
+def switch_id() -> str:
+    return new_id("sw")
+
+
+def replay_id() -> str:
+    return new_id("rpl")

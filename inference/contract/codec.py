@@ -40,6 +40,8 @@ _SECTION_RECORDS: Mapping[str, Any] = {
     "routes": snapshot.RouteRecord,
     "keys": snapshot.KeyRecord,
     "gateways": snapshot.GatewayRecord,
+    "limits": snapshot.LimitRecord,
+    "switches": snapshot.SwitchRecord,
 }
 
 _READERS: Mapping[tuple[str, int], Reader] = {
@@ -102,9 +104,25 @@ def decode_manifest(data: bytes) -> snapshot.Manifest:
     return value
 
 
+_NO_NUMBER = b'"journal":"","seq":0'
+"""How an end without a number is written; in a text of the caller's its quotes are escaped."""
+
+
 def encode_event(value: events.Opening | events.End) -> bytes:
     """Encode a fact on one line; `decode_event` wants to know which of the two it is."""
     return _write(value)
+
+
+def numbered(encoded: bytes, *, journal: str, seq: int) -> bytes:
+    """Put its place in a journal into the bytes of an end that was encoded without one.
+
+    Raises ValueError if it has one already.
+    """
+    at = encoded.rfind(_NO_NUMBER)
+    if at < 0:
+        raise ValueError("the end has a number already")
+    rest = encoded[at + len(_NO_NUMBER) :]
+    return b'%b"journal":"%b","seq":%d%b' % (encoded[:at], journal.encode(), seq, rest)
 
 
 def decode_opening(data: bytes) -> events.Opening:
@@ -143,6 +161,8 @@ _INDEXES: Mapping[str, Callable[[Any], Any]] = {
     "routes": lambda record: (record.organisation_id, record.name),
     "keys": lambda record: record.id,
     "gateways": lambda record: record.id,
+    "limits": lambda record: record.id,
+    "switches": lambda record: record.id,
 }
 
 
@@ -163,4 +183,15 @@ def assemble(
         name.partition("/")[2]: index for name, index in sections.items() if noun_of(name) == "keys"
     }
     fixed = {name: sections.get(name, {}) for name in SECTIONS}
-    return snapshot.ConfigSnapshot(manifest.lineage, manifest.version, keys=keys, **fixed)
+    aliases = {
+        (route.organisation_id, alias): route
+        for route in fixed["routes"].values()
+        for alias in route.aliases
+    }
+    thrown = {
+        (one.organisation_id, one.subject, one.subject_id): one
+        for one in fixed["switches"].values()
+    }
+    return snapshot.ConfigSnapshot(
+        manifest.lineage, manifest.version, keys=keys, aliases=aliases, thrown=thrown, **fixed
+    )

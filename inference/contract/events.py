@@ -5,14 +5,14 @@ not known or not applicable and is never the same as zero.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from inference.contract.kinds import ChargeKind, Endpoint, Outcome
+from inference.contract.kinds import ChargeKind, Endpoint, Outcome, PriorityClass, TaskClass
+from inference.contract.values import frozen
 
 Json = Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Usage:
     """Tokens as the engine reported them; reasoning tokens are part of the completion's."""
 
@@ -22,7 +22,7 @@ class Usage:
     reasoning_tokens: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PriceUsed:
     """The price a charge was made at, kept with it so that later edits change no history."""
 
@@ -32,7 +32,7 @@ class PriceUsed:
     cached_input_nanousd_per_mtok: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Charge:
     """One attempt on one worker and what it cost.
 
@@ -57,9 +57,13 @@ class Charge:
     cost_max_nanousd: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Origin:
-    """Who asked for what, of which configuration, through which process."""
+    """Who asked for what, of which configuration, through which process.
+
+    `end_user` is what the caller names its own user, `tags` the key's and the caller's. `rule_id`
+    is the rule of the route that matched, None if none did.
+    """
 
     organisation_id: str
     team_id: str
@@ -73,9 +77,14 @@ class Origin:
     version: int
     route_id: str | None = None
     route_name: str | None = None
+    end_user: str | None = None
+    tags: tuple[str, ...] = ()
+    priority: PriorityClass | None = None
+    task: TaskClass | None = None
+    rule_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Opening:
     """Written before an attempt goes upstream: enough to close it if this process dies.
 
@@ -98,7 +107,7 @@ class Opening:
     client_request_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class End:
     """How a request ended; exactly one an event id. `decision` is the record Explain shows too.
 

@@ -23,6 +23,10 @@ class Strategy(StrEnum):
 
     WEIGHTED = "weighted"
     LEAST_WORK = "least_work"
+    SESSION_AFFINITY = "session_affinity"
+    PREFIX_AFFINITY = "prefix_affinity"
+    LOWEST_LATENCY = "lowest_latency"
+    CHEAPEST = "cheapest"
 
 
 class Task(StrEnum):
@@ -44,6 +48,98 @@ class Accounting(StrEnum):
 
     STRICT = "strict"
     LENIENT = "lenient"
+
+
+class PriorityClass(StrEnum):
+    """Who waits for whom where there is not room for all, the most urgent first."""
+
+    INTERACTIVE = "interactive"
+    DEFAULT = "default"
+    BATCH = "batch"
+
+
+class TaskClass(StrEnum):
+    """What kind of answer a request wants."""
+
+    DEFAULT = "default"
+    CODE = "code"
+    FACTUAL = "factual"
+    EXTRACTION = "extraction"
+    CREATIVE = "creative"
+
+
+class Weekday(StrEnum):
+    """Days of a schedule, in the order of `datetime.weekday`."""
+
+    MONDAY = "monday"
+    TUESDAY = "tuesday"
+    WEDNESDAY = "wednesday"
+    THURSDAY = "thursday"
+    FRIDAY = "friday"
+    SATURDAY = "saturday"
+    SUNDAY = "sunday"
+
+
+class LimitSubject(StrEnum):
+    """Whose requests a limit counts together."""
+
+    ORGANISATION = "organisation"
+    TEAM = "team"
+    PROJECT = "project"
+    KEY = "key"
+    END_USER = "end_user"
+    MODEL = "model"
+    ROUTE = "route"
+
+
+class LimitUnit(StrEnum):
+    """What a limit counts: all but `parallel` in a window, that one at any moment."""
+
+    REQUESTS = "requests"
+    INPUT_TOKENS = "input_tokens"
+    OUTPUT_TOKENS = "output_tokens"
+    TOTAL_TOKENS = "total_tokens"
+    PARALLEL = "parallel"
+
+
+class LimitWindow(StrEnum):
+    """Over what time a limit counts; windows begin at whole ones of the store's clock, in UTC."""
+
+    SECOND = "second"
+    MINUTE = "minute"
+    HOUR = "hour"
+    DAY = "day"
+
+
+class Enforcement(StrEnum):
+    """What a limit does when the store cannot be asked: refuse, or serve, mark and count.
+
+    A strict limit on tokens takes the most a request may use beforehand, so that it is never
+    passed; a lenient one counts what was used, and may be passed by what is under way.
+    """
+
+    STRICT = "strict"
+    LENIENT = "lenient"
+
+
+class SwitchSubject(StrEnum):
+    """What a kill switch turns off."""
+
+    ORGANISATION = "organisation"
+    PROJECT = "project"
+    KEY = "key"
+    MODEL = "model"
+    ROUTE = "route"
+    POOL = "pool"
+
+
+class DegradationStep(StrEnum):
+    """What a route does less well to serve more, in the order in which steps are taken."""
+
+    TRIM_BATCH = "trim_batch"
+    SMALLER_MODEL = "smaller_model"
+    SHED_BATCH = "shed_batch"
+    SHED_DEFAULT = "shed_default"
 
 
 class PoolPower(StrEnum):
@@ -82,9 +178,14 @@ class Endpoint(StrEnum):
 
     CHAT = "chat"
     COMPLETIONS = "completions"
+    RESPONSES = "responses"
+    MESSAGES = "messages"
     EMBEDDINGS = "embeddings"
+    RERANK = "rerank"
+    SCORE = "score"
     TOKENIZE = "tokenize"
     DETOKENIZE = "detokenize"
+    COUNT_TOKENS = "count_tokens"
 
 
 class Outcome(StrEnum):

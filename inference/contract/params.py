@@ -176,6 +176,9 @@ ROUTE_BOUNDS: Mapping[str, Bound] = {
     "retry_budget_percent": _PERCENT,
     "max_wait_penalty": Bound(0, 1_000),
     "keep_alive_ms": Bound(1_000, 600_000),
+    "max_queue_wait_ms": Bound(0, _ONE_DAY_MS),
+    "max_queued": Bound(0, 100_000),
+    "hedge_after_ms": Bound(10, _ONE_DAY_MS),
 }
 POOL_BOUNDS: Mapping[str, Bound] = {
     "replicas": Bound(0, 1_000),
@@ -189,7 +192,17 @@ POOL_BOUNDS: Mapping[str, Bound] = {
     "panic_percent": _PERCENT,
 }
 
+LIMIT_BOUNDS: Mapping[str, Bound] = {"amount": Bound(0, 10**15)}
+
 MAX_WEIGHT = 1_000_000
+MAX_TIERS = 8
+"""A chain of more fallbacks only makes the last caller wait longer."""
+MAX_RULES = 100
+MAX_ALIASES = 50
+MAX_TAGS = 20
+TAG_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9._:/=-]{0,62}[A-Za-z0-9])?$"
+HEADER_PATTERN = r"^[a-z0-9!#$%&'*+.^_`|~-]{1,64}$"
+MINUTES_A_DAY = 1_440
 MAX_REPLICAS = 1_000
 NAME_PATTERN = r"^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$"
 ROUTE_NAME_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9._:/-]{0,126}[A-Za-z0-9])?$"

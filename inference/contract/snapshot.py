@@ -11,19 +11,31 @@ from dataclasses import dataclass, field
 from inference.contract.kinds import (
     Accounting,
     Backend,
+    DegradationStep,
+    Enforcement,
+    LimitSubject,
+    LimitUnit,
+    LimitWindow,
     PoolPower,
+    PriorityClass,
     Provisioner,
     Scope,
     Strategy,
+    SwitchSubject,
     Task,
+    TaskClass,
+    Weekday,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class OrganisationRecord:
+    """A tenant; schedules are read in its `time_zone`, a name of the IANA database."""
+
     id: str
     name: str
     is_enabled: bool = True
+    time_zone: str = "UTC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +109,9 @@ class PoolRecord:
 class TargetRecord:
     """One weighted destination of a route. Weight 0 is never picked by chance.
 
+    Targets of a higher `tier` are the fallback of those below: they are tried once none of a lower
+    tier can be.
+
     Time-outs are milliseconds of one attempt here; None is the route's. `total_timeout_ms` bounds
     the attempt from its start to its last byte; the route's bounds the whole request as well.
     """
@@ -108,6 +123,53 @@ class TargetRecord:
     first_byte_timeout_ms: int | None = None
     idle_timeout_ms: int | None = None
     total_timeout_ms: int | None = None
+    tier: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleRecord:
+    """Times of the week in the organisation's zone, minutes since midnight, the end excluded.
+
+    An end at or before the start is on the next day. No `days` are all days; the day is that of the
+    start.
+    """
+
+    days: tuple[Weekday, ...] = ()
+    from_minute: int = 0
+    to_minute: int = 1_440
+
+
+@dataclass(frozen=True, slots=True)
+class MatchRecord:
+    """What a request must be for a rule to apply: all that is given, of each any one of its values.
+
+    Headers are (lower-case name, value) and all of them must be there. `aliases` are names the
+    caller wrote in `model`. Token bounds are of the estimated prompt, both ends included. Tags are
+    the key's and those the caller sent.
+    """
+
+    key_ids: tuple[str, ...] = ()
+    team_ids: tuple[str, ...] = ()
+    project_ids: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    headers: tuple[tuple[str, str], ...] = ()
+    aliases: tuple[str, ...] = ()
+    tasks: tuple[TaskClass, ...] = ()
+    priorities: tuple[PriorityClass, ...] = ()
+    prompt_tokens_min: int | None = None
+    prompt_tokens_max: int | None = None
+    schedule: ScheduleRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRecord:
+    """Other targets for the requests that match; the first enabled rule that does decides."""
+
+    id: str
+    name: str
+    when: MatchRecord
+    targets: tuple[TargetRecord, ...]
+    is_enabled: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +182,11 @@ class RouteRecord:
     `least_work` accepts at a worker that has most of the prompt cached. `keep_alive_ms` has a
     caller sent a comment whenever a stream is silent so long, before its first content too, after
     which no other target is tried; None is never before the answer has begun.
+
+    `aliases` are further names for it. `targets` serve what no rule matches. A request waits for a
+    free worker for `max_queue_wait_ms` at most (0 is not at all) together with at most `max_queued`
+    others a gateway process. `hedge_after_ms` without a first byte a second worker is asked too;
+    None is never. `degradation` names the steps it takes when its pools are saturated.
     """
 
     id: str
@@ -138,6 +205,13 @@ class RouteRecord:
     retry_budget_percent: int = 20
     max_wait_penalty: float = 0.5
     keep_alive_ms: int | None = None
+    aliases: tuple[str, ...] = ()
+    rules: tuple[RuleRecord, ...] = ()
+    default_task: TaskClass = TaskClass.DEFAULT
+    max_queue_wait_ms: int = 30_000
+    max_queued: int = 1_000
+    hedge_after_ms: int | None = None
+    degradation: tuple[DegradationStep, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +228,42 @@ class GatewayRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitRecord:
+    """At most `amount` of `unit` in each `window` (None for `parallel`) for one subject.
+
+    `subject_id` names the team, project, key, model or route, or an end user as callers write them;
+    None has every one of the organisation counted apart. Keys are named without their prefix.
+    """
+
+    id: str
+    organisation_id: str
+    name: str
+    subject: LimitSubject
+    unit: LimitUnit
+    amount: int
+    subject_id: str | None = None
+    window: LimitWindow | None = None
+    enforcement: Enforcement = Enforcement.LENIENT
+    is_enabled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchRecord:
+    """A kill switch that is thrown: what it names is refused until it is taken away or expires.
+
+    `subject_id` is None for the whole organisation. `reason` is told to callers. `expires_at` is
+    seconds since the epoch, None is never.
+    """
+
+    id: str
+    organisation_id: str
+    subject: SwitchSubject
+    subject_id: str | None = None
+    reason: str = ""
+    expires_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class KeyDigest:
     """One accepted secret of a key: HMAC-SHA256 in hex under the pepper of that version.
 
@@ -167,7 +277,11 @@ class KeyDigest:
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """An API key of the gateway. `route_names` None is every route of the organisation, () none."""
+    """An API key of the gateway. `route_names` None is every route of the organisation, () none.
+
+    `priority` is the most urgent class its requests can have and the one they have unless they ask
+    for a lower one. `default_task` None is the route's.
+    """
 
     id: str
     organisation_id: str
@@ -178,6 +292,9 @@ class KeyRecord:
     route_names: tuple[str, ...] | None = None
     expires_at: float | None = None
     is_enabled: bool = True
+    tags: tuple[str, ...] = ()
+    priority: PriorityClass = PriorityClass.DEFAULT
+    default_task: TaskClass | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +311,10 @@ class Manifest:
 class ConfigSnapshot:
     """The whole configuration, indexed for reading. Never changed: a new version is a new value.
 
-    `models` and `pools` are by id, `prices` by model id, `routes` by (organisation id, name),
+    `models`, `pools`, `limits` and `switches` are by id, `prices` by model id, `routes` by
+    (organisation id, name) and by each alias in its place in `aliases`,
     `keys` by bucket and then by key id, so that one key's change replaces one small mapping.
+    `thrown` are the switches again by what they turn off: organisation, subject and its id.
     `gateways` is by name; one that nobody ever drained or restarted has no record.
     """
 
@@ -208,3 +327,9 @@ class ConfigSnapshot:
     routes: Mapping[tuple[str, str], RouteRecord]
     keys: Mapping[str, Mapping[str, KeyRecord]]
     gateways: Mapping[str, GatewayRecord] = field(default_factory=dict)
+    aliases: Mapping[tuple[str, str], RouteRecord] = field(default_factory=dict)
+    limits: Mapping[str, LimitRecord] = field(default_factory=dict)
+    switches: Mapping[str, SwitchRecord] = field(default_factory=dict)
+    thrown: Mapping[tuple[str, SwitchSubject, str | None], SwitchRecord] = field(
+        default_factory=dict
+    )

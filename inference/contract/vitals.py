@@ -82,7 +82,8 @@ class Vitals:
     worker id, the prompt tokens it has sent that are not prefilled yet and not cached there, and
     the breakers that are not closed; which restart generation it was started for; and whether it
     says on `/ready` that it wants no more; and how many requests it has under way, those too that
-    are at no worker yet or no more.
+    are at no worker yet or no more; how many of them wait for a worker, by pool, and the longest of
+    those waits in milliseconds; and by route how many steps of its degradation are taken, if any.
 
     A directory is named by its generation together with the fencing token it was written with.
     """
@@ -110,3 +111,6 @@ class Vitals:
     is_draining: bool = False
     directory_token: int | None = None
     requests: int = 0
+    queued: Mapping[str, int] = field(default_factory=dict)
+    oldest_wait_ms: Mapping[str, float] = field(default_factory=dict)
+    degraded: Mapping[str, int] = field(default_factory=dict)

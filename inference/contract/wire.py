@@ -63,6 +63,28 @@ def worker_log_wish(worker_id: str) -> str:
     return f"hw:logs-wanted:{worker_id}"
 
 
+LIMITS_KEYS = "hw:limits:*"
+"""All that gateways keep about limits."""
+
+LIMITS_EPOCH = "hw:limits:epoch"
+"""`<the store's run>:<since when, in its milliseconds>`: which life of the store the counters are
+of. Gateways write it; a store that was restarted or emptied has another or none."""
+
+LIMITS_CHANNEL = "hw:limits:asked"
+"""`?<question> <counter>` asks whoever holds units of it ahead to give them back; `!<counter>`
+tells that somebody has answered."""
+
+
+def limits_holders_key(organisation_id: str) -> str:
+    """Which processes hold units of an organisation's counters, and when each was last heard."""
+    return f"hw:limits:{{{organisation_id}}}:holders"
+
+
+def limits_counter_key(organisation_id: str, digest: str) -> str:
+    """Where one counter of an organisation is kept: what is counted, and who holds how much."""
+    return f"hw:limits:{{{organisation_id}}}:{digest}"
+
+
 def key_section(bucket: str) -> str:
     """The section that holds one bucket of API keys."""
     return f"keys/{bucket}"
@@ -73,7 +95,16 @@ def section_names(key_buckets: Sequence[str]) -> tuple[str, ...]:
     return (*SECTIONS, *(key_section(bucket) for bucket in key_buckets))
 
 
-SECTIONS = ("organisations", "models", "prices", "pools", "routes", "gateways")
+SECTIONS = (
+    "organisations",
+    "models",
+    "prices",
+    "pools",
+    "routes",
+    "gateways",
+    "limits",
+    "switches",
+)
 
-LATER_SECTIONS = frozenset({"gateways"})
+LATER_SECTIONS = frozenset({"gateways", "limits", "switches"})
 """Sections that manifests written before they existed lack: then they are empty."""

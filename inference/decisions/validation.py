@@ -7,19 +7,16 @@ A gateway checks section by section: `sections_to_check` names those a change ca
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from inference.contract.codec import noun_of
 from inference.contract.kinds import Provisioner
 from inference.contract.params import (
     MAX_REPLICAS,
-    MAX_WEIGHT,
+    MAX_TAGS,
     NAME_PATTERN,
     POOL_BOUNDS,
-    ROUTE_BOUNDS,
     ROUTE_NAME_PATTERN,
-    TARGET_BOUNDS,
-    Bound,
+    TAG_PATTERN,
 )
 from inference.contract.sealing import key_bucket
 from inference.contract.snapshot import (
@@ -29,23 +26,37 @@ from inference.contract.snapshot import (
     OrganisationRecord,
     PoolRecord,
     PriceRecord,
-    RouteRecord,
 )
 from inference.contract.wire import section_names
 from inference.decisions.egress import problem_with_address
 from inference.decisions.engine import problems_with
+from inference.decisions.problems import (
+    Finding,
+    Host,
+    Problem,
+    is_label,
+    named,
+    organisation_findings,
+    out_of_bounds,
+)
+from inference.decisions.route_problems import route_problems
+from inference.decisions.traffic_problems import limit_problems, switch_problems
+
+__all__ = ["Host", "Problem", "problems_in", "problems_in_section", "sections_to_check"]
 
 MAX_PRICE_NANOUSD_PER_MTOK = 10**15
 """A dollar a token: hundreds of times the dearest price ever listed, so a slip of the unit."""
 
 MAX_ADDRESSES = 1_000
-_MAX_LABEL_LENGTH = 255
 _LAST_PORT = 65_535
 _FIRST_FREE_PORT = 1_024
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(NAME_PATTERN)
 _ROUTE_NAME = re.compile(ROUTE_NAME_PATTERN)
+_TAG = re.compile(TAG_PATTERN)
+
+_Check = Callable[[ConfigSnapshot, str, Host], Iterator[Problem]]
 
 _REFERS_TO: Mapping[str, frozenset[str]] = {
     "organisations": frozenset(),
@@ -55,35 +66,9 @@ _REFERS_TO: Mapping[str, frozenset[str]] = {
     "routes": frozenset(("organisations", "pools")),
     "keys": frozenset(("organisations",)),
     "gateways": frozenset(),
+    "limits": frozenset(("organisations",)),
+    "switches": frozenset(("organisations",)),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One fault of one record. `section` is its noun; `field` is dotted: `targets.0.pool_id`.
-
-    `code` is for programs: required, invalid, out_of_range, duplicate, unknown, foreign,
-    forbidden_address, overlap, and those of `engine.problems_with`. `message` is a sentence.
-    """
-
-    section: str
-    record_id: str
-    field: str
-    code: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Host:
-    """What the checks need to know of the machine they run for."""
-
-    own_ports: frozenset[int] = frozenset()
-    allow_remote_code: bool = False
-    allow_fake_workers: bool = False
-
-
-_Finding = tuple[str, str, str]  # field, code, message
-_Check = Callable[[ConfigSnapshot, str, Host], Iterator[Problem]]
 
 
 def problems_in(
@@ -116,31 +101,28 @@ def sections_to_check(changed: Iterable[str], names: Iterable[str]) -> tuple[str
     )
 
 
-def _named(section: str, record_id: str, findings: Iterable[_Finding]) -> Iterator[Problem]:
-    for field, code, message in findings:
-        yield Problem(section, record_id, field, code, message)
-
-
 def _organisation_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem]:
     for organisation in snapshot.organisations.values():
-        yield from _named(name, organisation.id, _findings_in_organisation(organisation))
+        yield from named(name, organisation.id, _findings_in_organisation(organisation))
 
 
-def _findings_in_organisation(organisation: OrganisationRecord) -> Iterator[_Finding]:
-    if not _is_label(organisation.name):
+def _findings_in_organisation(organisation: OrganisationRecord) -> Iterator[Finding]:
+    if not is_label(organisation.name):
         yield "name", "invalid", "A name is 1 to 255 printable characters."
+    if not is_label(organisation.time_zone):
+        yield "time_zone", "invalid", "It is a time zone such as Europe/Berlin."
 
 
 def _model_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem]:
     taken = _names_taken_twice(snapshot.models.values())
     for model in snapshot.models.values():
-        yield from _named(name, model.id, _findings_in_model(snapshot, model))
+        yield from named(name, model.id, _findings_in_model(snapshot, model))
         if (model.organisation_id, model.name) in taken:
             yield _duplicate_name(name, model.id)
 
 
-def _findings_in_model(snapshot: ConfigSnapshot, model: ModelRecord) -> Iterator[_Finding]:
-    yield from _organisation_findings(snapshot, model.organisation_id)
+def _findings_in_model(snapshot: ConfigSnapshot, model: ModelRecord) -> Iterator[Finding]:
+    yield from organisation_findings(snapshot, model.organisation_id)
     if not _ROUTE_NAME.fullmatch(model.name):
         yield "name", "invalid", f"A model's name must match {ROUTE_NAME_PATTERN}."
     if model.max_context_tokens is not None and model.max_context_tokens < 1:
@@ -149,11 +131,11 @@ def _findings_in_model(snapshot: ConfigSnapshot, model: ModelRecord) -> Iterator
 
 def _price_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem]:
     for price in snapshot.prices.values():
-        yield from _named(name, price.id, _findings_in_price(snapshot, price))
+        yield from named(name, price.id, _findings_in_price(snapshot, price))
 
 
-def _findings_in_price(snapshot: ConfigSnapshot, price: PriceRecord) -> Iterator[_Finding]:
-    yield from _organisation_findings(snapshot, price.organisation_id)
+def _findings_in_price(snapshot: ConfigSnapshot, price: PriceRecord) -> Iterator[Finding]:
+    yield from organisation_findings(snapshot, price.organisation_id)
     yield from _model_findings(snapshot, price.model_id, price.organisation_id)
     amounts = (
         ("input_nanousd_per_mtok", price.input_nanousd_per_mtok),
@@ -173,14 +155,14 @@ def _pool_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[
     pools = snapshot.pools.values()
     taken = _names_taken_twice(pools)
     for pool in pools:
-        yield from _named(name, pool.id, _findings_in_pool(snapshot, pool, host))
+        yield from named(name, pool.id, _findings_in_pool(snapshot, pool, host))
         if (pool.organisation_id, pool.name) in taken:
             yield _duplicate_name(name, pool.id)
     yield from _overlaps(name, pools)
 
 
-def _findings_in_pool(snapshot: ConfigSnapshot, pool: PoolRecord, host: Host) -> Iterator[_Finding]:
-    yield from _organisation_findings(snapshot, pool.organisation_id)
+def _findings_in_pool(snapshot: ConfigSnapshot, pool: PoolRecord, host: Host) -> Iterator[Finding]:
+    yield from organisation_findings(snapshot, pool.organisation_id)
     yield from _model_findings(snapshot, pool.model_id, pool.organisation_id)
     if not _NAME.fullmatch(pool.name):
         yield "name", "invalid", f"A pool's name must match {NAME_PATTERN}."
@@ -188,7 +170,7 @@ def _findings_in_pool(snapshot: ConfigSnapshot, pool: PoolRecord, host: Host) ->
     if pool.provisioner is Provisioner.PROCESS:
         yield from _port_findings(pool, host.own_ports)
         yield from problems_with(pool, host.allow_remote_code)
-    elif not _is_label(pool.served_model_name):
+    elif not is_label(pool.served_model_name):
         yield "served_model_name", "invalid", "It is 1 to 255 printable characters."
     if pool.provisioner is Provisioner.FAKE and not host.allow_fake_workers:
         message = "The host does not allow this; see HEADWORKS_ALLOW_FAKE_WORKERS."
@@ -197,8 +179,8 @@ def _findings_in_pool(snapshot: ConfigSnapshot, pool: PoolRecord, host: Host) ->
         yield from _address_findings(pool, host.own_ports)
 
 
-def _bounds_of_pool(pool: PoolRecord) -> Iterator[_Finding]:
-    yield from _out_of_bounds(pool, POOL_BOUNDS)
+def _bounds_of_pool(pool: PoolRecord) -> Iterator[Finding]:
+    yield from out_of_bounds(pool, POOL_BOUNDS)
     for position, ordinal in enumerate(pool.cordoned):
         if not 0 <= ordinal < MAX_REPLICAS:
             message = f"A worker's number is between 0 and {MAX_REPLICAS - 1:,}."
@@ -208,7 +190,7 @@ def _bounds_of_pool(pool: PoolRecord) -> Iterator[_Finding]:
             yield f"worker_restarts.{number}", "invalid", "It is a worker's number and a count."
 
 
-def _address_findings(pool: PoolRecord, own_ports: frozenset[int]) -> Iterator[_Finding]:
+def _address_findings(pool: PoolRecord, own_ports: frozenset[int]) -> Iterator[Finding]:
     if not pool.addresses:
         yield "addresses", "required", "A static pool needs at least one address."
     if len(pool.addresses) > MAX_ADDRESSES:
@@ -223,7 +205,7 @@ def _address_findings(pool: PoolRecord, own_ports: frozenset[int]) -> Iterator[_
             yield f"addresses.{position}", "duplicate", "The address is listed twice."
 
 
-def _port_findings(pool: PoolRecord, own_ports: frozenset[int]) -> Iterator[_Finding]:
+def _port_findings(pool: PoolRecord, own_ports: frozenset[int]) -> Iterator[Finding]:
     ports = _ports(pool)
     if not ports:
         return
@@ -260,56 +242,9 @@ def _overlaps(section: str, pools: Iterable[PoolRecord]) -> Iterator[Problem]:
         yield Problem(section, pool_id, "port_base", "overlap", message)
 
 
-def _route_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem]:
-    for route in snapshot.routes.values():
-        yield from _named(name, route.id, _findings_in_route(snapshot, route))
-
-
-def _findings_in_route(snapshot: ConfigSnapshot, route: RouteRecord) -> Iterator[_Finding]:
-    yield from _organisation_findings(snapshot, route.organisation_id)
-    if not _ROUTE_NAME.fullmatch(route.name):
-        yield "name", "invalid", f"A route's name must match {ROUTE_NAME_PATTERN}."
-    yield from _target_findings(snapshot, route)
-    yield from _bounds_of_route(route)
-
-
-def _target_findings(snapshot: ConfigSnapshot, route: RouteRecord) -> Iterator[_Finding]:
-    # a route whose pool was removed under it is switched off and may stand empty
-    if route.is_enabled and not any(target.weight > 0 for target in route.targets):
-        yield "targets", "required", "An enabled route needs a target with a weight above 0."
-    counts = Counter(target.id for target in route.targets)
-    for position, target in enumerate(route.targets):
-        place = f"targets.{position}"
-        if counts[target.id] > 1:
-            yield f"{place}.id", "duplicate", "Two targets of the route have this id."
-        if not 0 <= target.weight <= MAX_WEIGHT:
-            message = f"A weight must be between 0 and {MAX_WEIGHT:,}."
-            yield f"{place}.weight", "out_of_range", message
-        pool = snapshot.pools.get(target.pool_id)
-        if pool is None:
-            yield f"{place}.pool_id", "unknown", "There is no such pool."
-        elif pool.organisation_id != route.organisation_id:
-            yield f"{place}.pool_id", "foreign", "The pool belongs to another organisation."
-
-
-def _bounds_of_route(route: RouteRecord) -> Iterator[_Finding]:
-    yield from _out_of_bounds(route, ROUTE_BOUNDS)
-    for position, target in enumerate(route.targets):
-        for field, code, message in _out_of_bounds(target, TARGET_BOUNDS):
-            yield f"targets.{position}.{field}", code, message
-
-
-def _out_of_bounds(record: object, bounds: Mapping[str, Bound]) -> Iterator[_Finding]:
-    for field, bound in bounds.items():
-        value = getattr(record, field)
-        message = None if value is None else bound.problem_with(value)
-        if message is not None:
-            yield field, "out_of_range", message
-
-
 def _gateway_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem]:
     for gateway in snapshot.gateways.values():
-        if not _is_label(gateway.id):
+        if not is_label(gateway.id):
             yield Problem(name, gateway.id, "id", "invalid", "It is 1 to 255 printable characters.")
         if gateway.restart_generation < 0:
             message = "It can't be negative."
@@ -319,11 +254,11 @@ def _gateway_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterat
 def _key_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem]:
     bucket = name.partition("/")[2]
     for key in snapshot.keys[bucket].values():
-        yield from _named("keys", key.id, _findings_in_key(snapshot, key, bucket))
+        yield from named("keys", key.id, _findings_in_key(snapshot, key, bucket))
 
 
-def _findings_in_key(snapshot: ConfigSnapshot, key: KeyRecord, bucket: str) -> Iterator[_Finding]:
-    yield from _organisation_findings(snapshot, key.organisation_id)
+def _findings_in_key(snapshot: ConfigSnapshot, key: KeyRecord, bucket: str) -> Iterator[Finding]:
+    yield from organisation_findings(snapshot, key.organisation_id)
     if key_bucket(key.id) != bucket:
         yield "id", "invalid", "The key is in a section where no gateway looks for it."
     for position, digest in enumerate(key.digests):
@@ -332,16 +267,16 @@ def _findings_in_key(snapshot: ConfigSnapshot, key: KeyRecord, bucket: str) -> I
             yield f"digests.{position}.digest", "invalid", message
         if digest.pepper_version < 1:
             yield f"digests.{position}.pepper_version", "out_of_range", "It must be at least 1."
-
-
-def _organisation_findings(snapshot: ConfigSnapshot, organisation_id: str) -> Iterator[_Finding]:
-    if organisation_id not in snapshot.organisations:
-        yield "organisation_id", "unknown", "There is no such organisation."
+    if len(key.tags) > MAX_TAGS:
+        yield "tags", "out_of_range", f"A key has at most {MAX_TAGS} tags."
+    for position, tag in enumerate(key.tags):
+        if not _TAG.fullmatch(tag):
+            yield f"tags.{position}", "invalid", f"A tag must match {TAG_PATTERN}."
 
 
 def _model_findings(
     snapshot: ConfigSnapshot, model_id: str, organisation_id: str
-) -> Iterator[_Finding]:
+) -> Iterator[Finding]:
     model = snapshot.models.get(model_id)
     if model is None:
         yield "model_id", "unknown", "There is no such model."
@@ -358,16 +293,14 @@ def _duplicate_name(section: str, record_id: str) -> Problem:
     return Problem(section, record_id, "name", "duplicate", "The organisation has this name twice.")
 
 
-def _is_label(text: str) -> bool:
-    return 0 < len(text) <= _MAX_LABEL_LENGTH and text.isprintable() and not text.isspace()
-
-
 _CHECKS: Mapping[str, _Check] = {
     "organisations": _organisation_problems,
     "models": _model_problems,
     "prices": _price_problems,
     "pools": _pool_problems,
-    "routes": _route_problems,
+    "routes": route_problems,
     "keys": _key_problems,
     "gateways": _gateway_problems,
+    "limits": limit_problems,
+    "switches": switch_problems,
 }

@@ -9,131 +9,29 @@ from inference.contract import codec
 from inference.contract.events import Charge, End, Opening, Origin, PriceUsed, Usage
 from inference.contract.fleet import Directory, WorkerEntry
 from inference.contract.kinds import (
-    Accounting,
-    Backend,
     BreakerState,
     ChargeKind,
     Endpoint,
     Outcome,
-    PoolPower,
+    PriorityClass,
     ProcessRole,
-    Provisioner,
-    Scope,
-    Strategy,
-    Task,
+    TaskClass,
     WorkerState,
 )
-from inference.contract.snapshot import (
-    GatewayRecord,
-    KeyDigest,
-    KeyRecord,
-    Manifest,
-    ModelRecord,
-    OrganisationRecord,
-    PoolRecord,
-    PriceRecord,
-    RouteRecord,
-    TargetRecord,
-)
 from inference.contract.vitals import Applied, Traffic, Vitals, WorkerGauges
+from tests.contract.configuration import (
+    GATEWAYS,
+    KEYS,
+    LIMITS,
+    MANIFEST,
+    MODELS,
+    ORGANISATIONS,
+    POOLS,
+    PRICES,
+    ROUTES,
+    SWITCHES,
+)
 
-ORGANISATIONS = (
-    OrganisationRecord("org_a", "Water & Söhne", is_enabled=True),
-    OrganisationRecord("org_b", "Other", is_enabled=False),
-)
-MODELS = (
-    ModelRecord("mdl_a", "org_a", "llama-3-8b", Task.GENERATE, 8192),
-    ModelRecord("mdl_e", "org_a", "minilm", Task.EMBED, None),
-)
-PRICES = (
-    PriceRecord("prc_a", "org_a", "mdl_a", 1_000_000, 2_000_000, 100_000),
-    PriceRecord("prc_e", "org_a", "mdl_e", 0, 0, None),
-)
-POOLS = (
-    PoolRecord(
-        id="pool_p",
-        organisation_id="org_a",
-        name="llama",
-        model_id="mdl_a",
-        provisioner=Provisioner.PROCESS,
-        backend=Backend.VLLM,
-        served_model_name="llama-3-8b",
-        power=PoolPower.STOPPED,
-        replicas=2,
-        model_source="llama-3-8b",
-        engine_arguments={
-            "dtype": "bfloat16",
-            "enforce_eager": True,
-            "gpu_memory_utilization": 0.85,
-            "max_model_len": 4096,
-        },
-        port_base=9100,
-        restart_generation=3,
-        start_timeout_s=900,
-        drain_timeout_s=60,
-        cordoned=(1,),
-        worker_restarts={"0": 2},
-        worker_concurrency=32,
-        breaker_failure_percent=40,
-        breaker_min_requests=6,
-        breaker_open_ms=2_000,
-        panic_percent=30,
-    ),
-    PoolRecord(
-        id="pool_s",
-        organisation_id="org_a",
-        name="provider",
-        model_id="mdl_a",
-        provisioner=Provisioner.STATIC,
-        backend=Backend.OPENAI,
-        served_model_name="gpt",
-        addresses=("https://api.example.com/v1", "http://10.0.0.7:8000/v1"),
-        credential="c2VhbGVk",
-    ),
-)
-ROUTES = (
-    RouteRecord(
-        id="rt_a",
-        organisation_id="org_a",
-        name="chat/default",
-        targets=(
-            TargetRecord("tgt_1", "pool_p", 80, 500, 10_000, 5_000, 300_000),
-            TargetRecord("tgt_2", "pool_s", 20),
-        ),
-        strategy=Strategy.LEAST_WORK,
-        is_enabled=True,
-        accounting=Accounting.STRICT,
-        default_max_output_tokens=1024,
-        max_attempts=3,
-        connect_timeout_ms=1_000,
-        first_byte_timeout_ms=30_000,
-        idle_timeout_ms=20_000,
-        total_timeout_ms=600_000,
-        retry_budget_percent=10,
-        max_wait_penalty=0.25,
-        keep_alive_ms=20_000,
-    ),
-)
-KEYS = (
-    KeyRecord(
-        id="0123456789abcdefghjkmnpqrs",
-        organisation_id="org_a",
-        team_id="team_a",
-        project_id="proj_a",
-        digests=(KeyDigest(2, "ab" * 32, None), KeyDigest(1, "cd" * 32, 1_800_000_000.5)),
-        scopes=(Scope.INFERENCE, Scope.DEBUG),
-        route_names=("chat/default",),
-        expires_at=1_900_000_000.0,
-        is_enabled=True,
-    ),
-)
-GATEWAYS = (GatewayRecord("gw-1", 2, is_drained=True),)
-MANIFEST = Manifest(
-    lineage="01KB7",
-    version=7,
-    sections={"models": "11" * 32, "organisations": "22" * 32},
-    created_at=1_764_500_000.25,
-)
 PRICE_USED = PriceUsed("prc_a", 1_000_000, 2_000_000, 100_000)
 ORIGIN = Origin(
     organisation_id="org_a",
@@ -148,6 +46,11 @@ ORIGIN = Origin(
     version=7,
     route_id="rt_a",
     route_name="chat/default",
+    end_user="customer 7",
+    tags=("app=search",),
+    priority=PriorityClass.BATCH,
+    task=TaskClass.CODE,
+    rule_id="rule_1",
 )
 OPENING = Opening(
     event_id="req_01kb7",
@@ -298,6 +201,9 @@ VITALS = Vitals(
     is_draining=True,
     directory_token=4,
     requests=6,
+    queued={"pool_p": 4},
+    oldest_wait_ms={"pool_p": 1_250.5},
+    degraded={"rt_a": 1},
 )
 
 
@@ -325,6 +231,8 @@ DOCUMENTS = (
     _section("routes", ROUTES),
     _section("keys/7f", KEYS),
     _section("gateways", GATEWAYS),
+    _section("limits", LIMITS),
+    _section("switches", SWITCHES),
     Document("opening", OPENING, codec.encode_event, codec.decode_opening),
     Document("end", END, codec.encode_event, codec.decode_end),
     Document("end-refused", REFUSED_END, codec.encode_event, codec.decode_end),

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,33 +10,53 @@ import pytest
 
 from inference.contract import codec
 from inference.contract.codec import CodecError
-from inference.contract.kinds import Strategy
+from inference.contract.kinds import PriorityClass, Strategy, TaskClass
 from inference.contract.sealing import content_digest
 from inference.contract.snapshot import TargetRecord
 from inference.contract.wire import SECTIONS
+from tests.contract.configuration import KEYS, MANIFEST, ORGANISATIONS, POOLS, PRICES, ROUTES
 from tests.contract.samples import (
     DOCUMENTS,
-    KEYS,
-    MANIFEST,
+    END,
     OPENING,
-    POOLS,
-    PRICES,
-    ROUTES,
+    ORIGIN,
+    REFUSED_END,
     VITALS,
     Document,
 )
 
+OLD_ORIGIN = replace(ORIGIN, end_user=None, tags=(), priority=None, task=None, rule_id=None)
 GOLDEN = Path(__file__).parent / "golden"
-OLD_VITALS = ("vitals-without-gauges", "vitals-before-breakers", "vitals-before-requests")
+OLD_VITALS = (
+    *("vitals-without-gauges", "vitals-before-breakers"),
+    *("vitals-before-requests", "vitals-before-queues"),
+)
 OLD_POOLS = "section-pools-before-breakers"
-OLD_ROUTES = ("section-routes-before-target-timeouts", "section-routes-before-keep-alive")
+OLD_ROUTES = (
+    *("section-routes-before-target-timeouts", "section-routes-before-keep-alive"),
+    "section-routes-before-rules",
+)
 OLD_OPENING = "opening-before-attempts"
-OLD_FILES = {*OLD_VITALS, OLD_POOLS, *OLD_ROUTES, OLD_OPENING}
+BEFORE_RULES = {
+    "section-organisations-before-rules": (
+        partial(codec.decode_section, "organisations"),
+        (replace(ORGANISATIONS[0], time_zone="UTC"), ORGANISATIONS[1]),
+    ),
+    "section-keys-before-rules": (
+        partial(codec.decode_section, "keys/7f"),
+        (replace(KEYS[0], tags=(), priority=PriorityClass.DEFAULT, default_task=None),),
+    ),
+    "opening-before-rules": (codec.decode_opening, replace(OPENING, origin=OLD_ORIGIN)),
+    "end-before-rules": (codec.decode_end, replace(END, origin=OLD_ORIGIN)),
+    "end-refused-before-rules": (codec.decode_end, replace(REFUSED_END, origin=OLD_ORIGIN)),
+}
+OLD_FILES = {*OLD_VITALS, OLD_POOLS, *OLD_ROUTES, OLD_OPENING, *BEFORE_RULES}
 # what these hold is data, not fields
 MAPPINGS = {
     *("sections", "engine_arguments", "inflight", "decision"),
     *("failures", "first_token_ms", "output_token_ms"),
     *("worker_restarts", "prefill_tokens", "breakers"),
+    *("queued", "oldest_wait_ms", "degraded"),
 }
 
 every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda one: one.file)
@@ -60,11 +81,13 @@ def read_old(file: str) -> bytes:
 
 
 def test_vitals_of_earlier_writers_are_still_read() -> None:
-    before_requests = replace(VITALS, directory_token=None, requests=0)
+    before_queues = replace(VITALS, queued={}, oldest_wait_ms={}, degraded={})
+    before_requests = replace(before_queues, directory_token=None, requests=0)
     before_breakers = replace(
         before_requests, prefill_tokens={}, breakers={}, restart_generation=0, is_draining=False
     )
-    first, second, third = (codec.decode_vitals(read_old(file)) for file in OLD_VITALS)
+    first, second, third, fourth = (codec.decode_vitals(read_old(file)) for file in OLD_VITALS)
+    assert fourth == before_queues
     assert third == before_requests
     assert second == before_breakers
     assert first == replace(before_breakers, traffic=(), workers=())
@@ -86,8 +109,20 @@ def test_pools_of_earlier_writers_have_the_defaults_of_what_came_later() -> None
 
 
 def test_routes_of_earlier_writers_keep_their_strategy_and_their_time_outs() -> None:
-    first, second = (codec.decode_section("routes", read_old(file)) for file in OLD_ROUTES)
-    before_keep_alive = replace(ROUTES[0], keep_alive_ms=None)
+    first, second, third = (codec.decode_section("routes", read_old(file)) for file in OLD_ROUTES)
+    before_rules = replace(
+        ROUTES[0],
+        targets=tuple(replace(target, tier=0) for target in ROUTES[0].targets),
+        aliases=(),
+        rules=(),
+        default_task=TaskClass.DEFAULT,
+        max_queue_wait_ms=30_000,
+        max_queued=1_000,
+        hedge_after_ms=None,
+        degradation=(),
+    )
+    assert third == (before_rules,)
+    before_keep_alive = replace(before_rules, keep_alive_ms=None)
     assert second == (before_keep_alive,)
     older = replace(
         before_keep_alive,
@@ -101,8 +136,14 @@ def test_routes_of_earlier_writers_keep_their_strategy_and_their_time_outs() -> 
 
 def test_openings_of_earlier_writers_are_of_the_first_attempt() -> None:
     assert codec.decode_opening(read_old(OLD_OPENING)) == replace(
-        OPENING, attempt=1, client_request_id=None
+        OPENING, attempt=1, client_request_id=None, origin=OLD_ORIGIN
     )
+
+
+@pytest.mark.parametrize("file", BEFORE_RULES)
+def test_what_was_written_before_rules_has_no_tags_classes_or_end_users(file: str) -> None:
+    decode, value = BEFORE_RULES[file]
+    assert decode(read_old(file)) == value
 
 
 def test_every_golden_file_is_checked() -> None:
@@ -232,3 +273,16 @@ def test_a_snapshot_without_one_of_its_sections_is_refused() -> None:
     del sections["pools"]
     with pytest.raises(CodecError, match="sections missing: pools"):
         codec.assemble(MANIFEST, sections)
+
+
+def test_an_end_gets_its_number_in_its_bytes() -> None:
+    strange = {"text": '"journal":"","seq":0', "deep": {"journal": "", "seq": 0}}
+    for decision in (None, strange):
+        end = replace(END, journal="", seq=0, decision=decision, client_request_id='"')
+        encoded = codec.numbered(codec.encode_event(end), journal="jnl_a", seq=12)
+        assert codec.decode_end(encoded) == replace(end, journal="jnl_a", seq=12)
+
+
+def test_a_numbered_end_gets_no_other_number() -> None:
+    with pytest.raises(ValueError, match="number"):
+        codec.numbered(codec.encode_event(replace(END, seq=3)), journal="jnl_a", seq=4)
