@@ -1,0 +1,123 @@
+"""An exchange and its limits: who fails before there is a plan, and what attempts used."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from inference.contract.events import Usage
+from inference.decisions.admission import Spent
+from inference.decisions.dispatch import Tried
+from inference.decisions.plan import Plan
+from inference.errors import (
+    GatewayError,
+    LimitsUnavailable,
+    NoCapacity,
+    QueueFull,
+    QueueTimeout,
+    RateLimitExceeded,
+    RequestShed,
+)
+from inference.gateway.attempts import Attempt, end_all
+from inference.gateway.schemas import InferenceRequest
+from inference.gateway.trimming import trimmed
+
+if TYPE_CHECKING:
+    from inference.gateway.exchange import Exchange
+
+_FOUND_NO_PLACE = (
+    *(NoCapacity, QueueFull, QueueTimeout, RequestShed),
+    *(RateLimitExceeded, LimitsUnavailable),  # of every model it could have gone to
+)
+
+
+async def admit_unplanned(exchange: "Exchange") -> None:
+    """Count a request that is refused before it has a plan, so that a loop of them meets a limit.
+
+    Raises RateLimitExceeded. A strict limit that can't be asked for changes nothing: it is refused.
+    """
+    try:
+        await exchange.admit(None)
+    except LimitsUnavailable:
+        return
+
+
+async def next_within_limits(
+    exchange: "Exchange", plan: Plan, tried: Sequence[Tried]
+) -> Attempt | None:
+    """Take a worker for the next attempt, of a model whose limits it keeps.
+
+    Targets of other models are passed over. A request that nothing is left of for this reason
+    raises RateLimitExceeded or LimitsUnavailable, unless it has failed in other ways already.
+    """
+    while True:
+        closed = () if exchange.admission is None else exchange.admission.closed
+        if closed:
+            left = tuple(one for one in plan.targets if one.pool.model_id not in closed)
+            plan = replace(plan, targets=left)
+        attempt = await exchange.next_attempt(plan, tried) if plan.targets else None
+        if attempt is None and closed and not tried and exchange.admission is not None:
+            raise exchange.admission.refuse()
+        if attempt is None or await may_use(exchange, attempt):
+            return attempt
+
+
+async def may_use(exchange: "Exchange", attempt: Attempt) -> bool:
+    """Take what limits of the attempt's model want; if they are short, it never was an attempt."""
+    admission, model_id = exchange.admission, attempt.planned.pool.model_id
+    if admission is None or await admission.enter(model_id):
+        return True
+    attempt.end(exchange.services.stopwatch(), admission.closed[model_id])
+    exchange.attempts.remove(attempt)
+    return False
+
+
+def with_bound(exchange: "Exchange", plan: Plan, request: InferenceRequest) -> InferenceRequest:
+    """The request as it is sent: with a maximum of its own if a strict limit counts on one.
+
+    It is the route's, or what a model's context has room for, which engines insist on.
+    """
+    admission, facts = exchange.admission, plan.facts
+    if admission is None or not admission.caps_output:
+        return request
+    if facts.output_tokens_requested is not None or not facts.answers:
+        return request
+    most = plan.output_tokens_max // facts.answers
+    contexts = [one.max_context_tokens for one in plan.targets if one.max_context_tokens]
+    if contexts:
+        rooms = (min(contexts) - used for used in (plan.prompt_tokens_max, facts.prompt_tokens))
+        most = min(most, next((room for room in rooms if room > 0), most))
+    exchange.request = bounded = trimmed(request, endpoint=exchange.endpoint, most=max(most, 1))
+    admission.output_tokens_sent = None if bounded is request else max(most, 1)
+    return bounded
+
+
+def give_back(exchange: "Exchange", error: GatewayError) -> None:
+    """Have a planned request that found no place anywhere use nothing of any limit."""
+    if exchange.admission is None or exchange.plan is None or exchange.attempts:
+        return
+    if isinstance(error, _FOUND_NO_PLACE):
+        exchange.admission.undo()
+
+
+def end_and_settle(exchange: "Exchange", error: GatewayError | None) -> bool:
+    """End what still runs and count its use; True if a limit counts more than was taken of it."""
+    is_owed = False
+    try:
+        end_all(exchange.attempts, exchange.services.stopwatch(), error)
+    finally:
+        if exchange.admission is not None:
+            is_owed = exchange.admission.settle(lambda: map(_spent, exchange.attempts))
+    return is_owed
+
+
+def _spent(attempt: Attempt) -> Spent:
+    charge = attempt.charge
+    if charge is None:
+        return Spent(None, attempt.was_sent, is_final=False, model_id=attempt.planned.pool.model_id)
+    return Spent(
+        None if charge.usage == Usage() else charge.usage,
+        attempt.was_sent,
+        is_final=attempt.error is None,
+        http_status=charge.http_status,
+        model_id=charge.model_id,
+    )

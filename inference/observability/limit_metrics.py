@@ -1,0 +1,85 @@
+"""What limits did, as metrics: by unit, never by what callers write."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter
+from prometheus_client.core import GaugeMetricFamily
+
+from inference.contract.kinds import LimitUnit
+
+
+@dataclass(frozen=True, slots=True)
+class LimitState:
+    """What one process holds now."""
+
+    counters: int
+    parallel: int
+    is_away: bool
+
+
+class LimitMetrics:
+    """Counts of one gateway process."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+        self._refused = Counter(
+            "headworks_gateway_limit_refusals",
+            "Requests refused because a limit was reached, by its unit",
+            ("unit",),
+            registry=registry,
+        )
+        self._unenforced = Counter(
+            "headworks_gateway_limits_unenforced",
+            "Requests served past a lenient limit that nobody could ask for, by its unit",
+            ("unit",),
+            registry=registry,
+        )
+        self._unavailable = Counter(
+            "headworks_gateway_limits_unavailable",
+            "Requests refused because a strict limit could not be asked for, by its unit",
+            ("unit",),
+            registry=registry,
+        )
+        self._estimated = Counter(
+            "headworks_gateway_limit_estimates",
+            "Requests counted as the most they can have used, for want of a count",
+            ("unit",),
+            registry=registry,
+        )
+
+    def refused(self, unit: LimitUnit) -> None:
+        """Count a request that a limit refused."""
+        self._refused.labels(unit.value).inc()
+
+    def unenforced(self, unit: LimitUnit) -> None:
+        """Count a request that a limit was not asked for."""
+        self._unenforced.labels(unit.value).inc()
+
+    def unavailable(self, unit: LimitUnit) -> None:
+        """Count a request refused because nobody knows what is left."""
+        self._unavailable.labels(unit.value).inc()
+
+    def estimated(self, unit: LimitUnit) -> None:
+        """Count a request whose use is not known."""
+        self._estimated.labels(unit.value).inc()
+
+    def watch(self, read: Callable[[], LimitState]) -> None:
+        """Have the state asked of this whenever metrics are read."""
+        self._registry.register(_State(read))
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    read: Callable[[], LimitState]
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        state = self.read()
+        for name, text, value in (
+            ("limit_counters", "Counters of limits that processes know", state.counters),
+            ("limit_parallel", "Slots of limits on parallel requests in use", state.parallel),
+            ("limits_away", "Processes that can't ask the store for limits", int(state.is_away)),
+        ):
+            family = GaugeMetricFamily(f"headworks_gateway_{name}", text)
+            family.add_metric((), value)
+            yield family

@@ -1,0 +1,1 @@
+"""The lease machine on real stores, in one process and over several."""
