@@ -83,10 +83,10 @@ def usage_from(member: Mapping[str, object]) -> Usage:
     prompt_details = member.get("prompt_tokens_details")
     completion_details = member.get("completion_tokens_details")
     return Usage(
-        prompt_tokens=_tokens(member.get("prompt_tokens")),
-        completion_tokens=_tokens(member.get("completion_tokens")),
-        cached_tokens=_detail(prompt_details, "cached_tokens"),
-        reasoning_tokens=_detail(completion_details, "reasoning_tokens"),
+        prompt_tokens=read_tokens(member.get("prompt_tokens")),
+        completion_tokens=read_tokens(member.get("completion_tokens")),
+        cached_tokens=read_detail(prompt_details, "cached_tokens"),
+        reasoning_tokens=read_detail(completion_details, "reasoning_tokens"),
     )
 
 
@@ -100,6 +100,31 @@ def merge_usage(earlier: Usage, later: Usage) -> Usage:
     )
 
 
+def tokens_not_generated(
+    usage: Usage, *, output_tokens_requested: int | None, output_tokens_max: int
+) -> int | None:
+    """The most tokens an engine was spared by a request that ended before its answer did.
+
+    `output_tokens_max` is of all its answers. None where nobody named a maximum: how long the
+    answer would have been is then not known.
+    """
+    if output_tokens_requested is None:
+        return None
+    return max(output_tokens_max - (usage.completion_tokens or 0), 0)
+
+
+def read_tokens(value: object) -> int | None:
+    """A whole number of tokens; None is anything else."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        return None
+    return min(value, MAX_TOKENS)
+
+
+def read_detail(details: object, name: str) -> int | None:
+    """One count of a details object; None if it isn't said."""
+    return read_tokens(details.get(name)) if isinstance(details, Mapping) else None
+
+
 def _rounded(total: int) -> int:
     """Half up, from nano-USD a million tokens to nano-USD."""
     return min((total + _TOKENS_PER_PRICE // 2) // _TOKENS_PER_PRICE, MAX_NANOUSD)
@@ -107,13 +132,3 @@ def _rounded(total: int) -> int:
 
 def _first(preferred: int | None, other: int | None) -> int | None:
     return other if preferred is None else preferred
-
-
-def _detail(details: object, name: str) -> int | None:
-    return _tokens(details.get(name)) if isinstance(details, Mapping) else None
-
-
-def _tokens(value: object) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        return None
-    return min(value, MAX_TOKENS)

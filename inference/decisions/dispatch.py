@@ -42,15 +42,16 @@ def rooms_for(
 ) -> list[Room[C]]:
     """The targets and workers among which the next attempt is placed; none if it is time to end.
 
-    `capacities` are of the plan's targets, in its order. Each worker is tried once: those of
-    targets not tried yet come first, then those that were set aside, and pools whose every breaker
-    is open come last. The only target's worker is tried once more if that may help and there is no
-    other. A request that was too long for a model goes only to models that take longer ones.
+    `capacities` are of the plan's targets, in its order. Each worker is tried once. Those that were
+    set aside come after all others, and pools whose every breaker is open come last; of what is
+    left so, the lowest tier that has room; in it, targets not tried yet. The only target's worker
+    is tried once more if that may help and there is no other. A request that was too long for a
+    model goes only to models that take longer ones.
     """
     if len(tried) >= plan.route.max_attempts:
         return []
     if not tried:
-        return (
+        return _lowest_tier(
             _rooms(plan, capacities, _FIRST)
             or _rooms(plan, capacities, _ASIDE)
             or _rooms(plan, capacities, _LAST)
@@ -61,7 +62,7 @@ def rooms_for(
     if too_short:
         capacities = _with_more_context(plan, capacities, too_short)
     for turn in _Turn:
-        rooms = _rooms(plan, capacities, turn, without=seen_workers)
+        rooms = _lowest_tier(_rooms(plan, capacities, turn, without=seen_workers))
         fresh = [room for room in rooms if room.target.id not in seen_targets]
         if rooms:
             return fresh or rooms
@@ -106,12 +107,18 @@ def _with_more_context(
 
 
 def _takes_more(planned: PlannedTarget, other: PlannedTarget) -> bool:
-    """Whether its model has the larger context, for all that is known of both."""
-    if planned.pool.model_id == other.pool.model_id:
-        return False
+    """Whether it has the larger context, for all that is known of both."""
     if planned.max_context_tokens is None or other.max_context_tokens is None:
-        return True
+        return planned.pool.model_id != other.pool.model_id
     return planned.max_context_tokens > other.max_context_tokens
+
+
+def _lowest_tier(rooms: list[Room[C]]) -> list[Room[C]]:
+    """The first of them and those of its tier: a plan has the lower tiers first."""
+    if len(rooms) < 2 or rooms[0].target.tier == rooms[-1].target.tier:
+        return rooms
+    lowest = rooms[0].target.tier
+    return [room for room in rooms if room.target.tier == lowest]
 
 
 def _rooms(
@@ -129,5 +136,6 @@ def _rooms(
         if without:
             workers = [worker for worker in workers if worker.id not in without]
         if workers:
-            rooms.append(Room(planned.target, workers, position, capacity.is_panic))
+            cost = planned.cost_max_nanousd
+            rooms.append(Room(planned.target, workers, position, capacity.is_panic, cost))
     return rooms

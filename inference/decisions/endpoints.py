@@ -1,6 +1,6 @@
 """Which endpoints a route answers: by what its models are for, and by what its backends offer."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from inference.contract.kinds import Backend, Endpoint, Task
 from inference.contract.snapshot import ConfigSnapshot, PoolRecord, RouteRecord, TargetRecord
@@ -8,22 +8,53 @@ from inference.contract.snapshot import ConfigSnapshot, PoolRecord, RouteRecord,
 PATHS: Mapping[Endpoint, str] = {
     Endpoint.CHAT: "/v1/chat/completions",
     Endpoint.COMPLETIONS: "/v1/completions",
+    Endpoint.RESPONSES: "/v1/responses",
+    Endpoint.MESSAGES: "/v1/messages",
     Endpoint.EMBEDDINGS: "/v1/embeddings",
+    Endpoint.RERANK: "/v1/rerank",
+    Endpoint.SCORE: "/v1/score",
     Endpoint.TOKENIZE: "/tokenize",
     Endpoint.DETOKENIZE: "/detokenize",
+    Endpoint.COUNT_TOKENS: "/v1/messages/count_tokens",
 }
 """Where a gateway offers each endpoint."""
 
+OTHER_PATHS: Mapping[str, Endpoint] = {
+    "/rerank": Endpoint.RERANK,
+    "/v2/rerank": Endpoint.RERANK,
+    "/score": Endpoint.SCORE,
+    "/v1/tokenize": Endpoint.TOKENIZE,
+    "/v1/detokenize": Endpoint.DETOKENIZE,
+}
+"""Where it offers some as well: other servers have them there, or clients know one base URL."""
+
+GENERATING = frozenset((Endpoint.CHAT, Endpoint.COMPLETIONS, Endpoint.RESPONSES, Endpoint.MESSAGES))
+"""Those whose answers are generated token by token; their engines keep the prompt's cache."""
+
+READING = frozenset((Endpoint.EMBEDDINGS, Endpoint.RERANK, Endpoint.SCORE))
+"""Those whose model reads and writes nothing: no output tokens."""
+
+COUNTING = frozenset((Endpoint.TOKENIZE, Endpoint.DETOKENIZE, Endpoint.COUNT_TOKENS))
+"""Those that need a tokenizer alone: no tokens at all."""
+
 _FOR_ALL = frozenset((Endpoint.TOKENIZE, Endpoint.DETOKENIZE))
 _BY_TASK: Mapping[Task, frozenset[Endpoint]] = {
-    Task.GENERATE: _FOR_ALL | {Endpoint.CHAT, Endpoint.COMPLETIONS},
-    Task.EMBED: _FOR_ALL | {Endpoint.EMBEDDINGS},
+    Task.GENERATE: _FOR_ALL | GENERATING | {Endpoint.COUNT_TOKENS},
+    Task.EMBED: _FOR_ALL | READING,
 }
 
 Offers = Mapping[Backend, Collection[Endpoint]]
 """What each kind of backend can be asked for."""
 
 EVERYTHING: Offers = {kind: frozenset(Endpoint) for kind in Backend}
+
+OFFERS: Offers = {
+    Backend.VLLM: frozenset(Endpoint),
+    Backend.OPENAI: frozenset(
+        (Endpoint.CHAT, Endpoint.COMPLETIONS, Endpoint.RESPONSES, Endpoint.EMBEDDINGS)
+    ),
+}
+"""The same, as their servers are: what a gateway plans with, and so does who asks it why."""
 
 
 def endpoints_of(
@@ -36,18 +67,27 @@ def endpoints_of(
 
 
 def fitting_targets(
-    snapshot: ConfigSnapshot, route: RouteRecord, endpoint: Endpoint, *, offers: Offers
+    snapshot: ConfigSnapshot, targets: Iterable[TargetRecord], endpoint: Endpoint, *, offers: Offers
 ) -> tuple[TargetRecord, ...]:
-    """The targets of a route that answer an endpoint, running or not, in the route's order.
+    """Those of a route's targets that answer an endpoint, running or not, in their order.
 
     One whose pool isn't there answers nothing, which is no matter of the endpoint: it stays.
     """
     return tuple(
         target
-        for target in route.targets
+        for target in targets
         if (pool := snapshot.pools.get(target.pool_id)) is None
-        or endpoint in endpoints_of(snapshot, pool, offers=offers)
+        or _answers(snapshot, pool, endpoint, offers)
     )
+
+
+def _answers(
+    snapshot: ConfigSnapshot, pool: PoolRecord, endpoint: Endpoint, offers: Offers
+) -> bool:
+    """Whether it is among `endpoints_of` the pool, which a request needn't list."""
+    model = snapshot.models.get(pool.model_id)
+    task = Task.GENERATE if model is None else model.task
+    return endpoint in _BY_TASK[task] and endpoint in offers[pool.backend]
 
 
 def misfit(

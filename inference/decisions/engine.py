@@ -78,6 +78,10 @@ _FIXED_ENVIRONMENT: Mapping[str, str] = {
     "VLLM_NO_USAGE_STATS": "1",
     "DO_NOT_TRACK": "1",
     "PYTHONUNBUFFERED": "1",
+    # of an engine that is told where: those requests alone that the gateway has sampled
+    "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf",
+    "OTEL_TRACES_SAMPLER": "parentbased_always_off",
+    "OTEL_SERVICE_NAME": "vllm",
 }
 
 START_MARK = "=== headworks starts this worker ==="
@@ -280,16 +284,22 @@ _TOGETHER: tuple[Callable[[Arguments], Iterator[Problem]], ...] = (
 
 
 def engine_command(
-    pool: PoolRecord, *, task: Task, python: str, models_folder: str, port: int
+    pool: PoolRecord,
+    *,
+    task: Task,
+    python: str,
+    models_folder: str,
+    port: int,
+    traces_url: str | None = None,
 ) -> tuple[str, ...]:
     """The start line of one engine of a sound pool: loopback only, its key in the environment.
 
     `models_folder` is absolute. `--allowed-media-domains` names a domain that cannot exist, since
     an empty list would allow every one of them. Requests running at SIGTERM may go on for the
-    pool's drain time.
+    pool's drain time. `traces_url` is where its spans go, if anywhere.
     """
     return (
-        *_engine_line(pool, task, python, models_folder),
+        *_engine_line(pool, task, python, models_folder, traces_url),
         "--host",
         "127.0.0.1",
         "--port",
@@ -299,7 +309,9 @@ def engine_command(
     )
 
 
-def _engine_line(pool: PoolRecord, task: Task, python: str, models_folder: str) -> tuple[str, ...]:
+def _engine_line(
+    pool: PoolRecord, task: Task, python: str, models_folder: str, traces_url: str | None
+) -> tuple[str, ...]:
     folder = model_folder(pool.model_source or "")
     if folder is None:
         raise ValueError("the pool's model source may not be loaded")
@@ -318,6 +330,7 @@ def _engine_line(pool: PoolRecord, task: Task, python: str, models_folder: str) 
         "none.invalid",
         # a line for every health check, several a second, buries what a worker's log is read for
         "--disable-uvicorn-access-log",
+        *(() if traces_url is None else ("--otlp-traces-endpoint", traces_url)),
         *_argument_words(arguments),
     )
 
@@ -332,12 +345,19 @@ def _argument_words(arguments: Arguments) -> Iterator[str]:
             yield str(value)
 
 
-def engine_digest(pool: PoolRecord, *, task: Task, python: str, models_folder: str) -> str:
+def engine_digest(
+    pool: PoolRecord,
+    *,
+    task: Task,
+    python: str,
+    models_folder: str,
+    traces_url: str | None = None,
+) -> str:
     """Name what a worker runs on: a worker of another digest has to be restarted.
 
     The drain time is left out on purpose: to change it is no reason to restart an engine.
     """
-    line = _engine_line(pool, task, python, models_folder)
+    line = _engine_line(pool, task, python, models_folder, traces_url)
     return content_digest(msgspec.json.encode((line, pool.port_base, pool.restart_generation)))
 
 

@@ -13,6 +13,7 @@ from inference.contract.codec import CodecError, decode_vitals
 from inference.contract.kinds import ProcessRole
 from inference.contract.vitals import VITALS_LIFE_S, VITALS_PERIOD_S, Vitals
 from inference.contract.wire import SEEN, vitals_key
+from inference.decisions.queueing import Crowd
 from inference.store import STORE_TROUBLE, StoreHealth
 
 Identity = tuple[int, float]
@@ -57,12 +58,28 @@ def loads_of(records: Iterable[Vitals], *, own: Identity, now: float) -> dict[st
     return loads
 
 
+def crowd_of(records: Iterable[Vitals], *, own: Identity, now: float) -> Crowd:
+    """The gateway processes that are alive, `own` being ourselves, written down yet or not."""
+    others = [
+        one
+        for one in records
+        if one.role is ProcessRole.GATEWAY and (one.pid, one.started_at) != own
+    ]
+    queued: dict[str, int] = {}
+    for record in others:
+        for pool_id, count in record.queued.items():
+            queued[pool_id] = queued.get(pool_id, 0) + max(count, 0)
+    place = sum((one.pid, one.started_at) < own for one in others)
+    return Crowd(len(others) + 1, place + int(now), queued)
+
+
 class Peers:
     """Reads the vitals of all processes while it runs and gives their load to `apply`.
 
-    `clock` gives seconds since the epoch, `stopwatch` those that pass. While the store is away the
-    last load stands for as long as a vitals record lives, and a cache's figure as long as it is
-    fresh; then there is none.
+    It is given the crowd they are as well, or None while the figures are old. `clock` gives seconds
+    since the epoch, `stopwatch` those that pass. While the store is away the last load stands for
+    as long as a vitals record lives, and a cache's figure as long as it is fresh; then there is
+    none.
     """
 
     def __init__(
@@ -70,7 +87,7 @@ class Peers:
         client: Redis,
         own: Identity,
         *,
-        apply: Callable[[Mapping[str, PeerLoad]], None],
+        apply: Callable[[Mapping[str, PeerLoad], Crowd | None], None],
         clock: Callable[[], float],
         stopwatch: Callable[[], float] = time.monotonic,
         period_s: float = VITALS_PERIOD_S,
@@ -83,6 +100,7 @@ class Peers:
         self._health = StoreHealth("peers")
         self._stopwatch = stopwatch
         self._loads: Mapping[str, PeerLoad] = {}
+        self._crowd: Crowd | None = None
         self._read_at_s = stopwatch()
 
     async def run(self) -> None:
@@ -102,16 +120,17 @@ class Peers:
         self._health.succeeded()
         self._read_at_s = self._stopwatch()
         self._loads = loads_of(records, own=self._own, now=self._clock())
-        self._apply(self._loads)
+        self._crowd = crowd_of(records, own=self._own, now=self._clock())
+        self._apply(self._loads, self._crowd)
 
     def _age(self) -> None:
         """Give up what is too old by now, however long each call to the store took."""
         missed_s = self._stopwatch() - self._read_at_s
         if missed_s >= VITALS_LIFE_S:
-            self._apply({})
+            self._apply({}, None)
         elif missed_s >= KV_FRESH_S:
             stale = {name: replace(load, kv_used=None) for name, load in self._loads.items()}
-            self._apply(stale)
+            self._apply(stale, None)
 
     async def _records(self) -> list[Vitals]:
         seen = cast("list[bytes]", await self._client.zrevrange(SEEN, 0, _MOST_PROCESSES - 1))

@@ -6,7 +6,7 @@ the requests that are still under way when it has left both.
 """
 
 import random
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 import structlog
@@ -16,7 +16,6 @@ from inference.contract.kinds import (
     BreakerState,
     Endpoint,
     PoolPower,
-    Provisioner,
     WorkerState,
 )
 from inference.contract.sealing import SealError, decrypt, worker_key
@@ -29,10 +28,12 @@ from inference.decisions.breaker import (
     policy_of,
     set_aside,
 )
+from inference.decisions.queueing import ALONE, Crowd
+from inference.decisions.roster import concurrency_of, entries_of, slots_said, state_of
 from inference.fleet.breakers import WorkerBreaker
 from inference.fleet.peers import PeerLoad
 from inference.fleet.prefixes import salt_of
-from inference.fleet.worker import USUAL_CONCURRENCY, Address, Worker
+from inference.fleet.worker import Address, Worker
 from inference.workers.connections import Origin, path_of, root_path_of
 
 log = structlog.get_logger(__name__)
@@ -40,11 +41,16 @@ log = structlog.get_logger(__name__)
 ENDPOINT_PATHS: Mapping[Endpoint, str] = {
     Endpoint.CHAT: "/chat/completions",
     Endpoint.COMPLETIONS: "/completions",
+    Endpoint.RESPONSES: "/responses",
+    Endpoint.MESSAGES: "/messages",
     Endpoint.EMBEDDINGS: "/embeddings",
+    Endpoint.COUNT_TOKENS: "/messages/count_tokens",
 }
 """Below a worker's base URL, which usually ends in `/v1`."""
 
 ROOT_PATHS: Mapping[Endpoint, str] = {
+    Endpoint.RERANK: "/rerank",
+    Endpoint.SCORE: "/score",
     Endpoint.TOKENIZE: "/tokenize",
     Endpoint.DETOKENIZE: "/detokenize",
 }
@@ -58,7 +64,8 @@ class FleetRegistry:
     """All workers of a process. `apply_snapshot` and `apply_directory` are listeners: no failing.
 
     `origin_of` gives the connections to a base URL; `data_key` opens credentials; `chance` gives
-    numbers in [0, 1); `opened` is told the pool of each worker whose breaker opens.
+    numbers in [0, 1); `opened` is told the pool of each worker whose breaker opens. `crowd` are the
+    gateway processes to reckon with until their vitals were read.
     """
 
     def __init__(
@@ -68,6 +75,7 @@ class FleetRegistry:
         data_key: bytes,
         chance: Callable[[], float] = random.random,
         opened: Callable[[str], None] | None = None,
+        crowd: Crowd = ALONE,
     ) -> None:
         self._origin_of = origin_of
         self._data_key = data_key
@@ -82,6 +90,15 @@ class FleetRegistry:
         self._ready: Mapping[str, Capacity[Worker]] = {}
         self._loads: Mapping[str, PeerLoad] = {}
         self._opened: dict[str, str | None] = {}
+        self._crowd = crowd
+        self._is_crowd_fresh = False
+        self._freed: Callable[[str], None] | None = None
+        self._changed: Callable[[], None] | None = None
+
+    def watch_seats(self, *, freed: Callable[[str], None], changed: Callable[[], None]) -> None:
+        """Have `freed` told the pool whose worker may have room again; `changed` is if any may."""
+        self._freed, self._changed = freed, changed
+        self._rebuild()
 
     def apply_snapshot(self, snapshot: ConfigSnapshot) -> None:
         """Take a new configuration."""
@@ -116,6 +133,30 @@ class FleetRegistry:
             return set_aside(capacity, [one for one in capacity.workers if one.id in aside])
         return capacity
 
+    def seats(self, pool_id: str, now_s: float) -> Sequence[Worker]:
+        """The workers of a pool that may be sent to now, full or not, the preferred ones."""
+        capacity = self.capacity(pool_id, now_s)
+        return capacity.workers or capacity.aside
+
+    def is_wanted(self, pool_id: str) -> bool:
+        """Whether the configuration has the pool run."""
+        pool = None if self._snapshot is None else self._snapshot.pools.get(pool_id)
+        return pool is not None and pool.power is PoolPower.RUNNING
+
+    def use_of(self, pool_id: str) -> tuple[int, int | None]:
+        """What all have under way at a pool's ready workers, and how much these take.
+
+        None is without bound: of one of them nobody said how much it takes.
+        """
+        workers = self._ready.get(pool_id, _NOBODY).workers
+        slots = [one.slots for one in workers]
+        busy = sum(one.inflight + one.peers_inflight for one in workers)
+        return busy, None if None in slots else sum(most or 0 for most in slots)
+
+    def queued_elsewhere(self, pool_id: str) -> int:
+        """How many requests wait for a pool at the other processes, as they last said."""
+        return self._crowd.queued.get(pool_id, 0)
+
     @property
     def has_set_aside(self) -> bool:
         """Whether anybody may be set aside: False is sure."""
@@ -140,11 +181,15 @@ class FleetRegistry:
             counts[pool_id] = counts.get(pool_id, 0) + 1
         return counts
 
-    def apply_loads(self, loads: Mapping[str, PeerLoad]) -> None:
-        """Take what the other processes have under way."""
+    def apply_loads(self, loads: Mapping[str, PeerLoad], crowd: Crowd | None = None) -> None:
+        """Take what the other processes have under way, and who they are; None is not known now."""
         self._loads = loads
+        self._crowd = crowd or self._crowd
+        self._is_crowd_fresh = crowd is not None
         for worker in self._workers.values():
             _take_load(worker, loads.get(worker.id))
+            worker.share_slots(self._crowd, is_fresh=self._is_crowd_fresh)
+        self._tell_changed()
 
     def prefill_tokens(self) -> dict[str, int]:
         """Prompt tokens that were sent, are not cached there and not answered, by worker id."""
@@ -156,9 +201,12 @@ class FleetRegistry:
         return counts
 
     def inflight(self) -> dict[str, int]:
-        """Requests under way by worker id, zeros included for workers that are there."""
+        """Requests under way by worker id, zeros included for workers that are there.
+
+        Those count that are about to be sent: their slot is taken.
+        """
         self._leaving = [worker for worker in self._leaving if worker.inflight]
-        counts = {worker.id: worker.inflight for worker in self._workers.values()}
+        counts = {one.id: one.inflight + one.promised for one in self._workers.values()}
         for worker in self._leaving:
             counts[worker.id] = counts.get(worker.id, 0) + worker.inflight
         return counts
@@ -168,20 +216,27 @@ class FleetRegistry:
             return
         before, self._workers = self._workers, {}
         opened, self._opened = self._opened, {}
-        for pool, entry in _entries(self._snapshot, self._directory):
+        for pool, entry in entries_of(self._snapshot, self._directory):
             address = self._address(pool, entry, opened)
             if address is not None:
                 worker = self._updated(before.pop(entry.id, None), entry, address)
-                worker.concurrency = _concurrency_of(pool)
+                worker.concurrency = concurrency_of(pool)
+                worker.slots = slots_said(pool)
+                worker.on_freed = self._freed
+                worker.share_slots(self._crowd, is_fresh=self._is_crowd_fresh)
                 worker.breaker.policy = policy_of(pool)
-                if _is_cordoned(pool, entry) and worker.state is WorkerState.READY:
-                    worker.state = WorkerState.DRAINING
+                worker.state = state_of(pool, entry)
                 self._workers[entry.id] = worker
         self._leaving.extend(worker for worker in before.values() if worker.inflight)
         self._ready = _by_pool(self._workers.values())
         everybody = self._workers.values()
         self._suspects = {one.id for one in everybody if one.breaker.value is not CLOSED}
         self._aside = {one.id for one in everybody if one.breaker.aside_until}
+        self._tell_changed()
+
+    def _tell_changed(self) -> None:
+        if self._changed is not None:
+            self._changed()
 
     def _admitted(self, pool_id: str, ready: Capacity[Worker], now_s: float) -> Capacity[Worker]:
         """Those of a pool's ready workers whose breakers let an attempt through."""
@@ -247,6 +302,8 @@ class FleetRegistry:
                 self._opened_breaker(pool_id)
         elif after is CLOSED:
             log.info("breaker closed", worker_id=worker_id)
+            if self._freed is not None:
+                self._freed(pool_id)
 
     def _address(
         self, pool: PoolRecord, entry: WorkerEntry, opened: Mapping[str, str | None]
@@ -288,45 +345,6 @@ class FleetRegistry:
 def _paths(base_url: str) -> dict[Endpoint, bytes]:
     paths = {one: path_of(base_url, path) for one, path in ENDPOINT_PATHS.items()}
     return paths | {one: root_path_of(base_url, path) for one, path in ROOT_PATHS.items()}
-
-
-def _entries(
-    snapshot: ConfigSnapshot, directory: Directory | None
-) -> Iterator[tuple[PoolRecord, WorkerEntry]]:
-    """Every worker there should be: static pools' addresses, and the rest of the directory."""
-    listed = {} if directory is None else {entry.id: entry for entry in directory.workers}
-    for pool in snapshot.pools.values():
-        if pool.provisioner is Provisioner.STATIC and pool.power is PoolPower.RUNNING:
-            for index, base_url in enumerate(pool.addresses):
-                yield pool, _static_entry(pool, index, base_url, listed)
-    for entry in listed.values():
-        owner = snapshot.pools.get(entry.pool_id)
-        if owner is not None and owner.provisioner is not Provisioner.STATIC:
-            yield owner, entry
-
-
-def _static_entry(
-    pool: PoolRecord, index: int, base_url: str, listed: Mapping[str, WorkerEntry]
-) -> WorkerEntry:
-    """Ready until the directory says otherwise of this very address: a new one serves at once."""
-    worker_id = f"{pool.id}-{index}"
-    entry = listed.get(worker_id)
-    if entry is not None and entry.base_url == base_url:
-        return entry
-    return WorkerEntry(worker_id, pool.id, base_url, WorkerState.READY, changed_at=0.0)
-
-
-def _concurrency_of(pool: PoolRecord) -> int:
-    """How many requests one worker of the pool runs at once, as far as anybody said."""
-    if pool.worker_concurrency is not None:
-        return max(pool.worker_concurrency, 1)
-    stated = pool.engine_arguments.get("max_num_seqs")
-    return stated if isinstance(stated, int) and stated > 0 else USUAL_CONCURRENCY
-
-
-def _is_cordoned(pool: PoolRecord, entry: WorkerEntry) -> bool:
-    """Whether the configuration has it drained; a cordon holds at once, without a supervisor."""
-    return any(entry.id == f"{pool.id}-{ordinal}" for ordinal in pool.cordoned)
 
 
 def _take_load(worker: Worker, load: PeerLoad | None) -> None:

@@ -1,19 +1,16 @@
 """One worker as a gateway process sees it: where it is, how it does, what is under way there."""
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from inference.contract.kinds import Endpoint, WorkerState
 from inference.decisions.breaker import Verdict
+from inference.decisions.queueing import Crowd, slots_of
+from inference.decisions.roster import USUAL_CONCURRENCY, USUAL_PREFILL_RATE
+from inference.decisions.routing.first_tokens import learned
 from inference.fleet.breakers import WorkerBreaker
 from inference.workers.connections import Origin
-
-# A model of 8 thousand million parameters on one middling GPU. It only weighs prompts against
-# requests until the first streams have shown the worker's own.
-USUAL_PREFILL_RATE = 4_000.0
-
-# vLLM's own default lies between 128 and 1,024 by device; too low a guess only spreads sooner.
-USUAL_CONCURRENCY = 128
 
 # A shorter prompt's time to the first token says more of the way there than of prefill.
 LEARN_FROM_TOKENS = 512
@@ -23,6 +20,8 @@ LEARN_FROM_TOKENS = 512
 _LEARNING_FACTOR = 4.0
 _LEARNING_SHARE = 0.2
 _SLOWEST, _FASTEST = 10.0, 1_000_000.0
+
+_NO_BOUND = sys.maxsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +42,32 @@ class Worker:
 
     `peers_inflight` and `peers_prefill_tokens` are the same of all other gateway processes, about a
     second old. `kv_used` is None unless it is fresh. `salt` stands for this life of the worker.
+    `first_token_s` is how long streams took to begin here of late, last seen at `first_token_at_s`.
+
+    It takes `slots` requests at once, None if nobody said, of which this process may have `most`.
+    Those `promised` are about to be sent. `on_freed` is called after each lease that is given back.
     """
 
     __slots__ = (
         "address",
         "breaker",
         "concurrency",
+        "first_token_at_s",
+        "first_token_s",
         "id",
         "inflight",
         "kv_used",
         "life",
+        "most",
+        "on_freed",
         "peers_inflight",
         "peers_prefill_tokens",
         "pool_id",
         "prefill_rate",
         "prefill_tokens",
+        "promised",
         "salt",
+        "slots",
         "state",
     )
 
@@ -87,6 +96,30 @@ class Worker:
         self.prefill_rate = USUAL_PREFILL_RATE
         self.concurrency = USUAL_CONCURRENCY
         self.kv_used: float | None = None
+        self.first_token_s: float | None = None
+        self.first_token_at_s = 0.0
+        self.slots: int | None = None
+        self.most = _NO_BOUND
+        self.promised = 0
+        self.on_freed: Callable[[str], None] | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether this process may send it nothing more before something has ended."""
+        return self.inflight + self.promised >= self.most
+
+    def share_slots(self, crowd: Crowd, *, is_fresh: bool = True) -> None:
+        """Work out this process's part of the slots; stale figures of the others don't count."""
+        if self.slots is None:
+            self.most = _NO_BOUND
+            return
+        self.most = slots_of(
+            self.slots,
+            own=self.inflight,
+            others=self.peers_inflight if is_fresh else None,
+            crowd=crowd,
+            pool_id=self.pool_id,
+        )
 
     def begin_life(self, life: str, *, salt: int, breaker: WorkerBreaker) -> None:
         """Forget what was learned of it: it was started anew, or is somewhere else now."""
@@ -95,6 +128,7 @@ class Worker:
         self.breaker = breaker
         self.prefill_rate = USUAL_PREFILL_RATE
         self.kv_used = None
+        self.first_token_s = None
 
     def lease(
         self, prefill_tokens: int = 0, *, now_s: float = 0.0, teaches: bool = True
@@ -109,8 +143,13 @@ class Worker:
         """Take note of how long a prompt and all that was before it took."""
         factor = tokens / max(took_s, 1e-6) / self.prefill_rate
         factor = min(max(factor, 1 / _LEARNING_FACTOR), _LEARNING_FACTOR)
-        learned: float = self.prefill_rate * factor**_LEARNING_SHARE
-        self.prefill_rate = min(max(learned, _SLOWEST), _FASTEST)
+        rate: float = self.prefill_rate * factor**_LEARNING_SHARE
+        self.prefill_rate = min(max(rate, _SLOWEST), _FASTEST)
+
+    def learn_first_token(self, now_s: float, *, took_s: float) -> None:
+        """Take note of how long a stream took to begin."""
+        self.first_token_s = learned(self.first_token_s, took_s)
+        self.first_token_at_s = now_s
 
 
 class Lease:
@@ -122,6 +161,7 @@ class Lease:
 
     __slots__ = (
         "_breaker",
+        "_is_new",
         "_queued_tokens",
         "_started_s",
         "_teaches",
@@ -137,6 +177,7 @@ class Lease:
         self._tokens = prefill_tokens
         self._started_s = now_s
         self._teaches = teaches and prefill_tokens >= LEARN_FROM_TOKENS
+        self._is_new = True
         worker.inflight += 1
         worker.prefill_tokens += prefill_tokens
         self._queued_tokens = worker.prefill_tokens + worker.peers_prefill_tokens
@@ -144,12 +185,18 @@ class Lease:
         self.is_trial = worker.breaker.begin(now_s)
 
     def note_content(self, now_s: float) -> None:
-        """Take the prompt back, whose first token came, and learn from it; once."""
+        """Take the prompt back, whose first token came, and learn from it; once.
+
+        Streams alone show when that is.
+        """
         if self._worker is None:
             return
-        if self._teaches and self._breaker is self._worker.breaker:
-            self._worker.learn_prefill(self._queued_tokens, took_s=now_s - self._started_s)
-        self._teaches = False
+        if self._is_new and self._breaker is self._worker.breaker:
+            took_s = now_s - self._started_s
+            self._worker.learn_first_token(now_s, took_s=took_s)
+            if self._teaches:
+                self._worker.learn_prefill(self._queued_tokens, took_s=took_s)
+        self._is_new = False
         self._worker.prefill_tokens -= self._tokens
         self._tokens = 0
         self._take_back()
@@ -174,6 +221,8 @@ class Lease:
             self._breaker.set_aside(now_s + aside_s)
         elif verdict is Verdict.GOOD:
             self._take_back()
+        if worker.on_freed is not None:
+            worker.on_freed(worker.pool_id)
 
     def _take_back(self) -> None:
         """End that the worker is set aside, if it has answered what was sent while it was."""

@@ -2,17 +2,18 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 import httptools
 import structlog
 
+from inference.contract.values import frozen
 from inference.errors import (
     GatewayError,
     UpstreamBadAnswer,
     UpstreamClosed,
     UpstreamTimedOut,
 )
+from inference.watchdog import Watchdog
 
 # A head is a few hundred bytes; servers themselves stop at 8 to 64 KiB. As much may come between
 # two parts of a chunked body.
@@ -26,7 +27,7 @@ READ_AHEAD_BYTES = 128 * 1024
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Timeouts:
     """Seconds. First byte: from sending to the first byte of the body; idle: between two reads."""
 
@@ -35,11 +36,11 @@ class Timeouts:
     idle_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pulse:
-    """What to do while a worker says nothing: `beat`, each time `every_s` has passed."""
+    """What to do while a worker says nothing: `beat`, each time `left_s` has run out."""
 
-    every_s: float
+    left_s: Callable[[], float]
     beat: Callable[[], Awaitable[None]]
 
 
@@ -50,35 +51,25 @@ class Answer:
     when the request was sent, on the loop's clock. Every error it raises is an UpstreamError.
     """
 
-    __slots__ = (
-        "_alarm",
-        "_chunks",
-        "_due_s",
-        "_error",
-        "_framing_bytes",
-        "_has_body",
-        "_has_length",
-        "_is_interim",
-        "_loop",
-        "_on_settled",
-        "_parser",
-        "_quiet_since_s",
-        "_size",
-        "_timeouts",
-        "_timer",
-        "_transport",
-        "_waiter",
-        "began_s",
-        "content_type",
-        "has_bytes",
-        "has_head",
-        "is_complete",
-        "is_paused",
-        "keeps_alive",
-        "may_linger",
-        "retry_after",
-        "status",
-    )
+    # made of what differs from these, which takes a third of the time that setting all does
+    status = 0
+    content_type = b""
+    retry_after = b""
+    has_bytes = False
+    has_head = False
+    is_complete = False
+    is_paused = False
+    keeps_alive = False
+    may_linger = False
+    _size = 0
+    _framing_bytes = 0
+    _has_body = False
+    _has_length = False
+    _is_interim = False
+    _error: GatewayError | None = None
+    _waiter: asyncio.Future[None] | None = None
+    _due_s: float | None = None
+    _alarm: asyncio.TimerHandle | None = None
 
     def __init__(
         self,
@@ -86,43 +77,25 @@ class Answer:
         *,
         loop: asyncio.AbstractEventLoop,
         timeouts: Timeouts,
+        watchdog: Watchdog,
         on_settled: Callable[["Answer"], None],
     ) -> None:
-        self.status = 0
-        self.content_type = b""
-        self.retry_after = b""
-        self.has_bytes = False
-        self.has_head = False
-        self.is_complete = False
-        self.is_paused = False
-        self.keeps_alive = False
-        self.may_linger = False
         self._transport = transport
         self._loop = loop
         self._timeouts = timeouts
+        self._watchdog = watchdog
         self._on_settled: Callable[[Answer], None] | None = on_settled
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         self._chunks: list[bytes] = []
-        self._size = 0
-        self._framing_bytes = 0
-        self._has_body = False
-        self._has_length = False
-        self._is_interim = False
-        self._error: GatewayError | None = None
-        self._waiter: asyncio.Future[None] | None = None
-        self._due_s: float | None = None
-        self._alarm: asyncio.TimerHandle | None = None
         self.began_s = self._quiet_since_s = loop.time()
-        self._timer: asyncio.TimerHandle | None = loop.call_later(
-            timeouts.first_byte_s, self._check_time
-        )
+        watchdog.set(timeouts.first_byte_s, self._check_time)
 
     async def wait_head(self, pulse: Pulse | None = None) -> None:
         """Return once status and headers are there."""
         while not self.has_head:
             if pulse is None:
                 await self._wait(None)
-            elif not await self._wait(pulse.every_s) and not self.has_head:
+            elif not await self._wait(pulse.left_s()) and not self.has_head:
                 await pulse.beat()
 
     async def read(self, wait_s: float | None = None) -> bytes | None:
@@ -157,14 +130,20 @@ class Answer:
 
         `is_read` says that only the end of the message may be missing; it is waited for briefly.
         """
-        self._stop_timer()
+        settled, self._on_settled = self._on_settled, None
+        if settled is None:
+            return  # the connection, and its watchdog, may be another answer's by now
+        self._watchdog.clear()
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
         self.may_linger = is_read and not (self.is_complete or self.is_paused or self._chunks)
-        settled, self._on_settled = self._on_settled, None
-        if settled is not None:
-            settled(self)
+        settled(self)
+
+    @property
+    def has_body(self) -> bool:
+        """Whether any of its body has come."""
+        return self._has_body or self.is_complete
 
     @property
     def has_unread(self) -> bool:
@@ -194,7 +173,7 @@ class Answer:
         if not self.has_head:
             return
         if self.is_complete:
-            self._stop_timer()
+            self._watchdog.clear()
         elif self._size:
             self._note_progress()
         if self._size > READ_AHEAD_BYTES and not self.is_complete:
@@ -206,7 +185,7 @@ class Answer:
         """Take note that the connection is gone; a body of no stated length ends this way."""
         if error is None and self.has_head and not self._has_length and self._error is None:
             self.is_complete = True
-            self._stop_timer()
+            self._watchdog.clear()
             self._wake()
         else:
             self.fail(UpstreamClosed())
@@ -215,7 +194,7 @@ class Answer:
         """Make this the outcome, unless there is one, and cut the connection off."""
         if self._error is None and not self.is_complete:
             self._error = error
-            self._stop_timer()
+            self._watchdog.clear()
             self._transport.abort()
             self._wake()
 
@@ -309,8 +288,7 @@ class Answer:
         self._quiet_since_s = self._loop.time()
         if not self._has_body:
             self._has_body = True
-            self._stop_timer()
-            self._timer = self._loop.call_later(self._timeouts.idle_s, self._check_time)
+            self._watchdog.set(self._timeouts.idle_s, self._check_time)
 
     def _check_time(self) -> None:
         """Fail if nothing came for too long; a pause of ours is not the worker's silence."""
@@ -320,11 +298,6 @@ class Answer:
             self._quiet_since_s = now_s
         left_s = self._quiet_since_s + limit_s - now_s
         if left_s > 0:
-            self._timer = self._loop.call_later(left_s, self._check_time)
+            self._watchdog.set(left_s, self._check_time)
         else:
             self.fail(UpstreamTimedOut())
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None

@@ -12,10 +12,12 @@ class BackendTraits:
 
     `usage_options` are members of `stream_options` (JSON texts by name) that make it report usage
     in a stream. `saturated_statuses` mean "busy, try another", not "broken". `endpoints` are
-    what it can be asked for, if its model is one for that.
+    what it can be asked for, if its model is one for that. `chat_bound` is the member that bounds a
+    chat's answers, if the caller named none.
     """
 
     kind: Backend
     usage_options: Mapping[str, bytes]
     saturated_statuses: frozenset[int]
     endpoints: frozenset[Endpoint]
+    chat_bound: str = "max_tokens"

@@ -8,11 +8,12 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import cast
 from urllib.parse import urlsplit
 
+from inference.contract.values import frozen
 from inference.errors import UpstreamClosed, UpstreamForbidden, UpstreamUnreachable
+from inference.watchdog import Watchdog
 from inference.workers.answers import Answer, Pulse, Timeouts
 
 # Servers close an idle connection after 5 s (uvicorn, so vLLM) to some minutes; a stale one costs a
@@ -31,7 +32,7 @@ IsForbidden = Callable[[str, int], bool]
 """Whether this resolved address and port may not be connected to."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Request:
     """A POST ready to go: `headers` are whole lines, each with its line end."""
 
@@ -49,6 +50,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._answer: Answer | None = None
         self._linger: asyncio.TimerHandle | None = None
+        self._watchdog = Watchdog(self._loop)
         self.idle_since_s = 0.0
 
     @property
@@ -65,7 +67,11 @@ class Connection(asyncio.Protocol):
             request.headers,
         )
         self._answer = Answer(
-            self._transport, loop=self._loop, timeouts=timeouts, on_settled=self._settle
+            self._transport,
+            loop=self._loop,
+            timeouts=timeouts,
+            watchdog=self._watchdog,
+            on_settled=self._settle,
         )
         self._transport.writelines((head, request.body))
         return self._answer
@@ -95,6 +101,7 @@ class Connection(asyncio.Protocol):
         if self._answer is not None:
             self._answer.end(exc)
             self._detach()
+        self._watchdog.close()
 
     def _settle(self, answer: Answer) -> None:
         """Take the connection back from an answer that nobody reads any more."""
@@ -274,11 +281,20 @@ class Origin:
 
 
 class Connections:
-    """All origins of a process. It owns no worker state; `close` ends them."""
+    """All origins of a process. It owns no worker state; `close` ends them.
 
-    def __init__(self, *, is_forbidden: IsForbidden, tls: ssl.SSLContext | None = None) -> None:
+    `tls` says whom to trust; it is asked once, when the first origin needs it.
+    """
+
+    def __init__(
+        self,
+        *,
+        is_forbidden: IsForbidden,
+        tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+    ) -> None:
         self._is_forbidden = is_forbidden
-        self._tls = tls
+        self._make_tls = tls
+        self._tls: ssl.SSLContext | None = None
         self._origins: dict[tuple[str, str, int], Origin] = {}
 
     def origin_of(self, base_url: str) -> Origin:
@@ -300,7 +316,7 @@ class Connections:
 
     def _context(self) -> ssl.SSLContext:
         if self._tls is None:
-            self._tls = ssl.create_default_context()
+            self._tls = self._make_tls()
         return self._tls
 
 

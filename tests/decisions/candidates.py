@@ -19,6 +19,9 @@ class Candidate:
     prefill_rate: float = 1.0
     concurrency: int = 1
     kv_used: float | None = None
+    first_token_s: float | None = None
+    first_token_at_s: float = 0.0
+    is_full: bool = False
 
 
 def room(

@@ -130,7 +130,9 @@ def test_a_panic_is_told_with_the_room() -> None:
         (Strategy.LEAST_WORK, (("a0", "a1"), ()), True),
         (Strategy.LEAST_WORK, (("a0",), ()), False),
         (Strategy.LEAST_WORK, ((), ()), False),
+        (Strategy.PREFIX_AFFINITY, (("a0",), ("b0",)), True),
         (Strategy.WEIGHTED, (("a0", "a1"), ("b0",)), False),
+        (Strategy.SESSION_AFFINITY, (("a0", "a1"), ("b0",)), False),
     ],
 )
 def test_prompts_are_cut_up_only_where_it_makes_a_difference(
@@ -140,7 +142,7 @@ def test_prompts_are_cut_up_only_where_it_makes_a_difference(
     rooms = rooms_for(plan, [capacity(*names) for names in seats], tried=())
     assert reads_prefixes(plan, rooms) is is_read
     # whoever is passed over for now may be chosen next
-    has_others = strategy is Strategy.LEAST_WORK
+    has_others = strategy in (Strategy.LEAST_WORK, Strategy.PREFIX_AFFINITY)
     assert reads_prefixes(plan, rooms, has_others=True) is has_others
 
 
@@ -202,3 +204,48 @@ def test_a_request_too_long_for_a_model_goes_to_no_other_target_of_it() -> None:
     too_long = Tried("tgt_a", "a0", may_repeat=False, was_too_long=True)
     plan = planned("a", "b", attempts=9)
     assert left(plan, capacity("a0", "a1"), capacity("b0"), tried=(too_long,)) == []
+
+
+def tiered(*tiers: int, attempts: int = 9) -> Plan:
+    """A plan over targets a, b, … in these tiers."""
+    plan = planned(*"abcdef"[: len(tiers)], attempts=attempts)
+    targets = [
+        replace(one, target=replace(one.target, tier=tier))
+        for one, tier in zip(plan.targets, tiers, strict=True)
+    ]
+    return replace(plan, targets=tuple(targets))
+
+
+def test_a_higher_tier_is_for_when_none_of_the_lower_can_be_tried() -> None:
+    plan = tiered(0, 0, 1, 2)
+    seats = (capacity("a0"), capacity("b0", "b1"), capacity("c0"), capacity("d0"))
+    assert left(plan, *seats) == ["a0", "b0", "b1"]
+    assert left(plan, capacity(), capacity(), *seats[2:]) == ["c0"]
+    assert left(plan, *seats, tried=(A,)) == ["b0", "b1"]
+    # the rest of a target that was tried still comes before the next tier
+    assert left(plan, *seats, tried=(A, B)) == ["b1"]
+    all_of_b = (A, B, replace(B, worker_id="b1"))
+    assert left(plan, *seats, tried=all_of_b) == ["c0"]
+    assert left(plan, *seats, tried=(*all_of_b, Tried("tgt_c", "c0", may_repeat=True))) == ["d0"]
+
+
+def test_a_dead_pool_comes_after_a_healthy_one_of_a_higher_tier() -> None:
+    plan = tiered(0, 1, 2)
+    dead = capacity("a0", panic=True, last=True)
+    assert left(plan, dead, capacity("b0"), capacity("c0")) == ["b0"]
+    assert left(plan, dead, capacity("b0"), capacity(), tried=(B,)) == ["a0"]
+    also_dead = capacity("b0", panic=True, last=True)
+    assert left(plan, dead, also_dead, capacity()) == ["a0"]
+
+
+def test_those_set_aside_come_after_a_higher_tier_and_the_lower_of_them_first() -> None:
+    plan = tiered(0, 1)
+    assert left(plan, capacity(aside="a0"), capacity("b0")) == ["b0"]
+    assert left(plan, capacity(aside="a0"), capacity(aside="b0")) == ["a0"]
+
+
+def test_attempts_are_counted_over_all_tiers() -> None:
+    plan = tiered(0, 1, attempts=2)
+    assert left(plan, capacity("a0", "a1"), capacity("b0"), tried=(A,)) == ["a1"]
+    both = (A, replace(A, worker_id="a1"))
+    assert left(plan, capacity("a0", "a1"), capacity("b0"), tried=both) == []

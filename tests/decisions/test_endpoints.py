@@ -6,7 +6,16 @@ import pytest
 
 from inference.contract.kinds import Backend, Endpoint, Task
 from inference.contract.snapshot import ConfigSnapshot, RouteRecord
-from inference.decisions.endpoints import EVERYTHING, PATHS, fitting_targets, misfit
+from inference.decisions.endpoints import (
+    COUNTING,
+    EVERYTHING,
+    GENERATING,
+    OTHER_PATHS,
+    PATHS,
+    READING,
+    fitting_targets,
+    misfit,
+)
 from tests.inference.gateway.rig import MODEL, configuration, pool_record, route_record
 
 OFFERS = {**EVERYTHING, Backend.OPENAI: frozenset((Endpoint.CHAT, Endpoint.EMBEDDINGS))}
@@ -28,7 +37,12 @@ def mixed(*, backend: Backend = Backend.VLLM) -> ConfigSnapshot:
     [
         (Endpoint.CHAT, ["tgt_a"]),
         (Endpoint.COMPLETIONS, ["tgt_a"]),
+        (Endpoint.RESPONSES, ["tgt_a"]),
+        (Endpoint.MESSAGES, ["tgt_a"]),
+        (Endpoint.COUNT_TOKENS, ["tgt_a"]),
         (Endpoint.EMBEDDINGS, ["tgt_b"]),
+        (Endpoint.RERANK, ["tgt_b"]),
+        (Endpoint.SCORE, ["tgt_b"]),
         (Endpoint.TOKENIZE, ["tgt_a", "tgt_b"]),
         (Endpoint.DETOKENIZE, ["tgt_a", "tgt_b"]),
     ],
@@ -36,27 +50,29 @@ def mixed(*, backend: Backend = Backend.VLLM) -> ConfigSnapshot:
 def test_an_endpoint_goes_to_targets_with_a_model_for_it(
     endpoint: Endpoint, targets: list[str]
 ) -> None:
-    found = fitting_targets(mixed(), ROUTE, endpoint, offers=OFFERS)
+    found = fitting_targets(mixed(), ROUTE.targets, endpoint, offers=OFFERS)
     assert [target.id for target in found] == targets
 
 
 def test_a_target_whose_backend_does_not_offer_it_is_left_out() -> None:
     snapshot = mixed(backend=Backend.OPENAI)
-    assert fitting_targets(snapshot, ROUTE, Endpoint.TOKENIZE, offers=OFFERS) == ()
-    assert len(fitting_targets(snapshot, ROUTE, Endpoint.CHAT, offers=OFFERS)) == 1
+    assert fitting_targets(snapshot, ROUTE.targets, Endpoint.TOKENIZE, offers=OFFERS) == ()
+    assert len(fitting_targets(snapshot, ROUTE.targets, Endpoint.CHAT, offers=OFFERS)) == 1
 
 
 def test_a_target_whose_pool_or_model_is_not_there_stays_for_others_to_judge() -> None:
     route: RouteRecord = route_record("gone")
-    assert fitting_targets(mixed(), route, Endpoint.CHAT, offers=OFFERS) == route.targets
+    assert fitting_targets(mixed(), route.targets, Endpoint.CHAT, offers=OFFERS) == route.targets
     unknown = configuration(pool_record("a", BASE_URL, model_id="mdl_gone"))
-    assert len(fitting_targets(unknown, route_record("a"), Endpoint.CHAT, offers=OFFERS)) == 1
+    targets = route_record("a").targets
+    assert len(fitting_targets(unknown, targets, Endpoint.CHAT, offers=OFFERS)) == 1
 
 
 def test_a_refusal_lists_what_is_answered() -> None:
     assert misfit(mixed(), ROUTE, Endpoint.TOKENIZE, offers=EVERYTHING) == (
-        "The model `m` answers /v1/chat/completions, /v1/completions, /v1/embeddings, /tokenize "
-        "and /detokenize, not /tokenize."
+        "The model `m` answers /v1/chat/completions, /v1/completions, /v1/responses, "
+        "/v1/messages, /v1/embeddings, /v1/rerank, /v1/score, /tokenize, /detokenize and "
+        "/v1/messages/count_tokens, not /tokenize."
     )
     only = misfit(mixed(backend=Backend.OPENAI), route_record("b"), Endpoint.CHAT, offers=OFFERS)
     assert only == "The model `m` answers /v1/embeddings, not /v1/chat/completions."
@@ -65,3 +81,10 @@ def test_a_refusal_lists_what_is_answered() -> None:
 def test_every_endpoint_has_a_path_of_its_own() -> None:
     assert set(PATHS) == set(Endpoint)
     assert len(set(PATHS.values())) == len(Endpoint)
+    assert not set(OTHER_PATHS) & set(PATHS.values())
+
+
+def test_every_endpoint_is_of_one_kind() -> None:
+    kinds = (GENERATING, READING, COUNTING)
+    assert frozenset().union(*kinds) == set(Endpoint)
+    assert sum(map(len, kinds)) == len(Endpoint)

@@ -263,6 +263,9 @@ def test_an_engine_sees_the_hosts_engine_settings_and_none_of_our_secrets() -> N
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
         "PYTHONUNBUFFERED": "1",
+        "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf",
+        "OTEL_TRACES_SAMPLER": "parentbased_always_off",
+        "OTEL_SERVICE_NAME": "vllm",
     }
 
 

@@ -373,7 +373,13 @@ def test_a_section_is_checked_alone() -> None:
 @pytest.mark.parametrize(
     ("changed", "checked"),
     [
-        (["organisations"], ["organisations", "models", "prices", "pools", "routes", "keys/0a"]),
+        (
+            ["organisations"],
+            [
+                *("organisations", "models", "prices", "pools", "routes"),
+                *("limits", "switches", "keys/0a"),
+            ],
+        ),
         (["models"], ["models", "prices", "pools"]),
         (["prices"], ["prices"]),
         (["pools"], ["pools", "routes"]),

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from inference.contract.snapshot import TargetRecord
+from inference.contract.values import frozen
 
 
 class Candidate(Protocol):
@@ -13,7 +14,8 @@ class Candidate(Protocol):
     Counts are what this process has under way there and what all others together have. Prefill
     tokens are those sent, not cached there and not answered yet. `concurrency` is how many requests
     it runs at once, `prefill_rate` tokens a second; both are above 0. `kv_used` is a share, None if
-    nothing fresh is known.
+    nothing fresh is known. `first_token_s` is how long streams waited there for their first content
+    of late, as of `first_token_at_s`; None if none came yet.
     """
 
     @property
@@ -40,35 +42,46 @@ class Candidate(Protocol):
     @property
     def kv_used(self) -> float | None: ...
 
+    @property
+    def first_token_s(self) -> float | None: ...
+
+    @property
+    def first_token_at_s(self) -> float: ...
+
 
 C = TypeVar("C", bound=Candidate)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Room(Generic[C]):
     """A target and those of its workers that may be sent the next attempt: one at least.
 
-    `position` is the target's in the plan; `is_panic` says that breakers were ignored.
+    `position` is the target's in the plan; `is_panic` says that breakers were ignored. The request
+    costs `cost_max_nanousd` there at most, None is not known.
     """
 
     target: TargetRecord
     workers: Sequence[C]
     position: int = 0
     is_panic: bool = False
+    cost_max_nanousd: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wish:
     """What is to be placed: which share of its prompt workers have cached, by worker id.
 
-    A worker that isn't named has nothing of it. `max_wait_penalty` is the route's.
+    A worker that isn't named has nothing of it. `max_wait_penalty` is the route's. Requests of one
+    `affinity` belong together. `now_s` is on the clock of the workers' times.
     """
 
     hits: Mapping[str, float] = field(default_factory=dict)
     max_wait_penalty: float = 0.0
+    affinity: str = ""
+    now_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Score:
     """How long a request would wait, term by term: 1 is a second of prefill or one full batch."""
 
@@ -81,12 +94,13 @@ class Score:
         return self.prefill + self.requests + self.kv
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choice(Generic[C]):
     """Who is sent the attempt and why; `score` is None if there was no other to choose.
 
     `candidates` could have been chosen; the least wait among those compared is `least_wait`. A
-    worker chosen for what it has cached `is_warm`. `u` is the chance it was drawn with.
+    worker chosen for what it has cached `is_warm`. `u` is the chance it was drawn with. `terms` are
+    what else the strategy went by, by name.
     """
 
     room: Room[C]
@@ -96,6 +110,7 @@ class Choice(Generic[C]):
     least_wait: float = 0.0
     is_warm: bool = False
     u: float = 0.0
+    terms: Mapping[str, float | int | None] = field(default_factory=dict)
 
 
 class Pick(Protocol):

@@ -1,22 +1,26 @@
 """Chance by weight from one number: where it fell inside what was drawn is a fresh one again."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from inference.contract.snapshot import TargetRecord
 
 
-def order_targets(targets: Sequence[TargetRecord], *, u: float) -> tuple[TargetRecord, ...]:
-    """Draw without replacement, each draw in proportion to the weights that are left.
+def order_targets(targets: Iterable[TargetRecord], *, u: float) -> tuple[TargetRecord, ...]:
+    """Lower tiers first; inside one, draw without replacement by the weights that are left.
 
-    A target comes first as often as its weight says, and so on down the list; those of weight 0 are
-    left out.
+    A target comes first in its tier as often as its weight says, and so on down the list; those of
+    weight 0 are left out.
     """
     left = [target for target in targets if target.weight > 0]
     drawn: list[TargetRecord] = []
-    while len(left) > 1:
-        index, u = draw([target.weight for target in left], u)
-        drawn.append(left.pop(index))
-    return (*drawn, *left)
+    while left:
+        left, later = _lowest_tier(left)
+        while len(left) > 1:
+            index, u = draw([target.weight for target in left], u)
+            drawn.append(left.pop(index))
+        drawn += left
+        left = later
+    return tuple(drawn)
 
 
 def draw(weights: Sequence[int], u: float) -> tuple[int, float]:
@@ -34,3 +38,20 @@ def draw_evenly(count: int, u: float) -> tuple[int, float]:
     point = u * count
     index = min(int(point), count - 1)
     return index, min(max(point - index, 0.0), 1 - 2**-53)
+
+
+def _lowest_tier(
+    targets: list[TargetRecord],
+) -> tuple[list[TargetRecord], list[TargetRecord]]:
+    """Those of the lowest tier, and the others; mostly there are none."""
+    tier = targets[0].tier
+    for target in targets:
+        if target.tier != tier:
+            break
+    else:
+        return targets, []
+    lowest = min([target.tier for target in targets])
+    return (
+        [target for target in targets if target.tier == lowest],
+        [target for target in targets if target.tier != lowest],
+    )

@@ -4,7 +4,8 @@ Scraped figures lag by seconds, so what was sent and not answered is the signal:
 the moment, by the others to the second. Only how full the KV cache is comes from the engine.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import inf
 
 from inference.decisions.routing.base import C, Candidate, Choice, Room, Score, Wish
@@ -39,10 +40,13 @@ def score_of(worker: Candidate) -> Score:
     )
 
 
-def pick_least(rooms: Sequence[Room[C]], *, u: float) -> Choice[C]:
+def pick_least(
+    rooms: Sequence[Room[C]], *, u: float, wait_at: Callable[[C], float] = wait_of
+) -> Choice[C]:
     """The worker with the least wait of at least one; of equals, one of the first target's.
 
-    The rooms' order was drawn by weight, so an idle fleet is shared by weight.
+    The rooms' order was drawn by weight, so an idle fleet is shared by weight. `wait_at` may
+    measure what is least by another measure.
     """
     count = len(rooms[0].workers)
     if len(rooms) > 1:
@@ -53,7 +57,7 @@ def pick_least(rooms: Sequence[Room[C]], *, u: float) -> Choice[C]:
     compared = rooms
     if count > MAX_COMPARED:
         compared, rest_of_u = _two_of(rooms, u)
-    least, equals = _least(compared)
+    least, equals = _least(compared, wait_at)
     room, worker = _one_of(equals, rest_of_u)
     return Choice(room, worker, count, score_of(worker), least, u=u)
 
@@ -77,13 +81,15 @@ def _kv_term(kv: float) -> float:
     return KV_WEIGHT * kv / (1 - kv)
 
 
-def _least(rooms: Sequence[Room[C]]) -> tuple[float, list[tuple[Room[C], C]]]:
+def _least(
+    rooms: Sequence[Room[C]], wait_at: Callable[[C], float]
+) -> tuple[float, list[tuple[Room[C], C]]]:
     """The least wait there is, and all who have it."""
     least = inf
     equals: list[tuple[Room[C], C]] = []
     for room in rooms:
         for worker in room.workers:
-            wait = wait_of(worker)
+            wait = wait_at(worker)
             if wait < least - EQUAL:
                 least, equals = wait, [(room, worker)]
             elif wait <= least + EQUAL:
@@ -108,5 +114,5 @@ def _two_of(rooms: Sequence[Room[C]], u: float) -> tuple[list[Room[C]], float]:
         index, u = draw(weights, u)
         room = rooms[index]
         seat, u = draw_evenly(len(room.workers), u)
-        drawn.append(Room(room.target, (room.workers[seat],), room.position, room.is_panic))
+        drawn.append(replace(room, workers=(room.workers[seat],)))
     return drawn, u

@@ -1,0 +1,319 @@
+"""Which target a request would get and why: the functions of the live path, asked step by step."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from inference.contract.kinds import BreakerState, DegradationStep, WorkerState
+from inference.contract.snapshot import ConfigSnapshot, KeyRecord, RouteRecord, TargetRecord
+from inference.decisions.admission import (
+    Bearing,
+    Bounds,
+    Requester,
+    Stake,
+    bearing_limits,
+    index_limits,
+    stake_of,
+)
+from inference.decisions.breaker import lets_through
+from inference.decisions.degradation.base import Serving
+from inference.decisions.degradation.registry import degraded
+from inference.decisions.endpoints import Offers
+from inference.decisions.facts import RequestFacts, Standing, standing_of
+from inference.decisions.fleet_view import FleetView, WorkerView
+from inference.decisions.mismatches import RuleVerdict, rule_verdicts
+from inference.decisions.placing import Placing, place_first
+from inference.decisions.plan import LeftOut, Plan, Refusal, find_route, plan_request
+from inference.decisions.record import Step, decision_record
+from inference.decisions.routing.base import Choice, Score
+from inference.decisions.routing.waits import score_of
+from inference.decisions.rules import Circumstances
+
+DRAWS = 512
+"""So many chances, spread evenly, stand for all there are: shares are right to a 500th."""
+
+_GOLDEN = 0.6180339887498949
+"""Multiples of it fall evenly into [0, 1), whatever they are paired with."""
+
+
+class Standby(StrEnum):
+    """Why a worker of a planned target could not be chosen."""
+
+    NOT_READY = "not_ready"
+    BREAKER_OPEN = "breaker_open"
+    FULL = "full"
+    SET_ASIDE = "set_aside"
+    NOT_ITS_TURN = "not_its_turn"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerVerdict:
+    """One worker of a planned target: its wait term by term, and how often it would be chosen.
+
+    `standby` None could have been chosen; `hit` is the share of the prompt it has cached.
+    """
+
+    worker: WorkerView
+    standby: Standby | None
+    score: Score
+    hit: float
+    share: float
+    is_chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TargetVerdict:
+    """One target of those that serve the request, in the route's or rule's order.
+
+    `place` is its place in the plan from 0, None if it has none; then `left_out` says why, unless
+    its weight is 0. `share` is how often a request like this goes there.
+    """
+
+    target: TargetRecord
+    place: int | None
+    left_out: LeftOut | None
+    share: float
+    cost_max_nanousd: int | None = None
+    max_context_tokens: int | None = None
+    workers: tuple[WorkerVerdict, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LimitVerdict:
+    """A limit the request has to keep, whom it counts for, and what it wants of it."""
+
+    bearing: Bearing
+    stake: Stake
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Everything that decides about one request, and what that comes to.
+
+    `choice` is for the chances that were given, None if nobody can be sent to, or not yet: then it
+    `waits` for a worker that is full. One that `is_shed` is not served while its route is busy;
+    `degraded` are the steps that change how it is. `unserved` is the share of chances for which
+    there is no worker.
+    `record` is the decision record of that very request, None if it is refused.
+    """
+
+    decided: Plan | Refusal
+    route: RouteRecord | None
+    standing: Standing
+    rules: tuple[RuleVerdict, ...] = ()
+    targets: tuple[TargetVerdict, ...] = ()
+    limits: tuple[LimitVerdict, ...] = ()
+    choice: Choice[WorkerView] | None = None
+    waits: bool = False
+    is_shed: bool = False
+    degraded: tuple[DegradationStep, ...] = ()
+    unserved: float = 0.0
+    record: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One request and the world it comes into.
+
+    `now` is seconds since the epoch, `plan_u` and `worker_u` the chances of plan and choice, `hits`
+    the shares of its prompt that workers have cached, `steps` how many steps of degradation are
+    taken, by route.
+    """
+
+    snapshot: ConfigSnapshot
+    identity: KeyRecord
+    facts: RequestFacts
+    fleet: FleetView
+    now: float
+    offers: Offers
+    plan_u: float = 0.0
+    worker_u: float = 0.0
+    hits: Mapping[str, float] = field(default_factory=dict)
+    steps: Mapping[str, int] = field(default_factory=dict)
+
+    def plan(self, u: float) -> Plan | Refusal:
+        """The plan with this chance."""
+        return plan_request(
+            self.snapshot,
+            self.identity,
+            request=self.facts,
+            now=self.now,
+            u=u,
+            offers=self.offers,
+        )
+
+    def serve(self, plan: Plan) -> Serving:
+        """The plan as the steps in force at its route leave it."""
+        taken = self.steps.get(plan.route.id, 0)
+        return degraded(plan, plan.route.degradation[:taken])
+
+    def place(self, plan: Plan, u: float) -> Placing[WorkerView]:
+        """Who is chosen with this chance."""
+        capacities = self.fleet.capacities(plan)
+        return place_first(plan, capacities, hits=self.hits, now_s=self.fleet.now_s, u=u)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """How often each target and worker is chosen over so many chances."""
+
+    draws: int
+    targets: dict[str, int] = field(default_factory=dict)
+    workers: dict[tuple[str, str], int] = field(default_factory=dict)
+    unserved: int = 0
+
+
+def explain(case: Case, *, draws: int = DRAWS) -> Explanation:
+    """Explain one request; shares are over so many chances."""
+    decided = case.plan(case.plan_u)
+    route = find_route(case.snapshot, case.identity, case.facts.model)
+    standing = standing_of(case.facts, case.identity, route)
+    rules: tuple[RuleVerdict, ...] = ()
+    if route is not None:
+        rules = rule_verdicts(route, _circumstances(case, standing))
+    if isinstance(decided, Refusal):
+        return Explanation(decided, decided.route or route, standing, rules)
+    serving = case.serve(decided)
+    if serving.is_shed:
+        return Explanation(
+            decided, decided.route, standing, rules, is_shed=True, degraded=serving.changed_by
+        )
+    plan = serving.plan
+    placing = case.place(plan, case.worker_u)
+    tally = _tally(case, draws)
+    return Explanation(
+        decided,
+        decided.route,
+        standing,
+        rules,
+        targets=_targets(case, plan, placing, tally),
+        limits=_limits(case, plan, placing.choice),
+        choice=placing.choice,
+        waits=placing.waits,
+        degraded=serving.changed_by,
+        unserved=tally.unserved / draws,
+        record=record_of(plan, placing.choice, case.fleet),
+    )
+
+
+def record_of(
+    plan: Plan, choice: Choice[WorkerView] | None, fleet: FleetView
+) -> Mapping[str, object]:
+    """The decision record of a request whose first attempt is this one, or that has none."""
+    if choice is None:
+        return decision_record(plan, ())
+    worker = choice.worker
+    step = Step(
+        plan.targets[choice.room.position],
+        worker.id,
+        worker.inflight,
+        choice,
+        is_trial=worker.breaker.state is not BreakerState.CLOSED
+        and lets_through(worker.breaker, fleet.now_s),
+        set_aside=fleet.set_aside(plan),
+    )
+    return decision_record(plan, (step,))
+
+
+def _circumstances(case: Case, standing: Standing) -> Circumstances:
+    owner = case.snapshot.organisations.get(case.identity.organisation_id)
+    zone = "UTC" if owner is None else owner.time_zone
+    return Circumstances(case.facts, standing, case.identity, case.now, zone)
+
+
+def _tally(case: Case, draws: int) -> _Tally:
+    tally = _Tally(draws)
+    for draw in range(draws):
+        plan = case.plan((draw + 0.5) / draws)
+        choice = None
+        if isinstance(plan, Plan):
+            choice = case.place(case.serve(plan).plan, (draw + 0.5) * _GOLDEN % 1).choice
+        if choice is None:
+            tally.unserved += 1
+            continue
+        target, worker = choice.room.target.id, choice.worker.id
+        tally.targets[target] = tally.targets.get(target, 0) + 1
+        tally.workers[target, worker] = tally.workers.get((target, worker), 0) + 1
+    return tally
+
+
+def _targets(
+    case: Case,
+    plan: Plan,
+    placing: Placing[WorkerView],
+    tally: _Tally,
+) -> tuple[TargetVerdict, ...]:
+    chosen = next((one.targets for one in plan.route.rules if one.id == plan.rule_id), None)
+    left_out = {one.target_id: one for one in plan.left_out}
+    places = {planned.target.id: place for place, planned in enumerate(plan.targets)}
+    candidates = {
+        room.target.id: {one.id for one in room.workers if not one.is_full}
+        for room in placing.rooms
+    }
+    verdicts = []
+    for target in plan.route.targets if chosen is None else chosen:
+        place = places.get(target.id)
+        planned = None if place is None else plan.targets[place]
+        workers = _workers(case, target, candidates.get(target.id, set()), placing.choice, tally)
+        verdicts.append(
+            TargetVerdict(
+                target,
+                place,
+                left_out.get(target.id),
+                tally.targets.get(target.id, 0) / tally.draws,
+                None if planned is None else planned.cost_max_nanousd,
+                None if planned is None else planned.max_context_tokens,
+                () if planned is None else workers,
+            )
+        )
+    return tuple(verdicts)
+
+
+def _workers(
+    case: Case,
+    target: TargetRecord,
+    candidates: set[str],
+    choice: Choice[WorkerView] | None,
+    tally: _Tally,
+) -> tuple[WorkerVerdict, ...]:
+    is_target = choice is not None and choice.room.target.id == target.id
+    return tuple(
+        WorkerVerdict(
+            worker,
+            None if worker.id in candidates else _standby(case, worker),
+            score_of(worker),
+            case.hits.get(worker.id, 0.0),
+            tally.workers.get((target.id, worker.id), 0) / tally.draws,
+            is_chosen=is_target and choice is not None and choice.worker.id == worker.id,
+        )
+        for worker in case.fleet.of_pool(target.pool_id)
+    )
+
+
+def _standby(case: Case, worker: WorkerView) -> Standby:
+    if worker.state is not WorkerState.READY:
+        return Standby.NOT_READY
+    if not lets_through(worker.breaker, case.fleet.now_s):
+        return Standby.BREAKER_OPEN
+    if worker.is_full:
+        return Standby.FULL
+    if case.fleet.is_aside(worker):
+        return Standby.SET_ASIDE
+    return Standby.NOT_ITS_TURN
+
+
+def _limits(case: Case, plan: Plan, choice: Choice[WorkerView] | None) -> tuple[LimitVerdict, ...]:
+    position = 0 if choice is None else choice.room.position
+    identity = case.identity
+    requester = Requester(
+        identity.organisation_id,
+        identity.team_id,
+        identity.project_id,
+        identity.id,
+        end_user=case.facts.end_user,
+        model_id=plan.targets[position].pool.model_id,
+        route_id=plan.route.id,
+    )
+    bounds = Bounds(plan.prompt_tokens_max, plan.output_tokens_max)
+    bearings = bearing_limits(index_limits(case.snapshot.limits), requester)
+    return tuple(LimitVerdict(one, stake_of(one.limit, bounds)) for one in bearings)
