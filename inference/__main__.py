@@ -10,7 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 import structlog
 import uvloop
 
-from inference.bootstrap import build_gateway, build_gateway_child, build_supervisor
+from inference.bootstrap import (
+    build_gateway,
+    build_gateway_child,
+    build_supervisor,
+    check_settings,
+)
 from inference.gateway.listener import CannotListen
 from inference.observability.logs import configure_logging
 from inference.settings import Settings, SettingsError, load_settings
@@ -27,6 +32,7 @@ def main(argv: Sequence[str]) -> int:
     arguments = _parser().parse_args(argv)
     try:
         settings = load_settings(os.environ)
+        check_settings(settings)
     except SettingsError as error:
         sys.stderr.write(f"{error}\n")
         return BAD_SETTINGS

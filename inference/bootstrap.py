@@ -11,13 +11,16 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 
 from prometheus_client import CollectorRegistry
 from redis.asyncio import Redis
 
 from inference.contract.kinds import ProcessRole
+from inference.contract.snapshot import ConfigSnapshot
 from inference.contract.vitals import Vitals
-from inference.decisions.egress import is_forbidden_endpoint
+from inference.decisions.egress import is_forbidden_endpoint, problem_with_address
+from inference.decisions.queueing import Crowd
 from inference.events.replay import Replay
 from inference.events.sink import Sink
 from inference.fleet.directory import DirectoryReader, DirectoryWriter, directory_path
@@ -34,11 +37,16 @@ from inference.gateway.dispatch import Dispatcher
 from inference.gateway.parent import GatewayParent
 from inference.gateway.server import make_server
 from inference.gateway.services import Services, process_name
+from inference.gateway.trace_sending import Receiver, TraceSender
+from inference.gateway.tracing import NoTraces, Tracer, Traces
 from inference.gateway.traffic import TrafficCounter
 from inference.gateway.wishes import Wishes
 from inference.journal import Journal
+from inference.limits.broker import Broker
+from inference.limits.limiter import Limiter, make_limiter
 from inference.observability.merging import families_of
 from inference.observability.metrics import GatewayMetrics
+from inference.observability.trace_metrics import TraceMetrics
 from inference.pools.base import Host
 from inference.pools.gauges import Gauges
 from inference.pools.gpus import Gpus
@@ -49,13 +57,16 @@ from inference.pools.probes import ProbeClient
 from inference.pools.registry import build_provisioners
 from inference.pools.service import PoolsService
 from inference.pools.supervisor import Supervisor
-from inference.settings import Settings
+from inference.queues.ladders import Ladders
+from inference.queues.room import WaitingRoom
+from inference.settings import Settings, SettingsError
 from inference.snapshots.follow import follow
 from inference.snapshots.holder import SnapshotHolder
 from inference.snapshots.source import DiskSource, StoreSource
 from inference.store import StoreHealth, connect_store
 from inference.vitals import VitalsWriter
 from inference.workers.connections import Connections
+from inference.workers.tls import client_context
 
 
 def build_gateway(settings: Settings) -> GatewayParent:
@@ -75,25 +86,29 @@ def build_gateway_child(
     process = process_name(settings.gateway_id, slot)
     store = connect_store(settings.state_url)
     holder = _holder(settings)
-    directory = DirectoryReader(
-        store, data_key=settings.data_key, path=directory_path(settings.var)
-    )
-    connections = Connections(
-        is_forbidden=partial(is_forbidden_endpoint, own_ports=settings.own_ports)
-    )
+    connections = _connections(settings)
     registry = CollectorRegistry()
     metrics = GatewayMetrics(registry)
     fleet = _fleet(settings, connections, metrics)
+    directory = _directory(settings, store, fleet)
+    waiting, ladders = _queueing(
+        fleet, metrics, snapshot=lambda: holder.current, crowded=lambda: vitals.write_soon()
+    )
     journal = Journal.create(settings.var / "journals")
     health = StoreHealth("snapshots")
+    traces, trace_senders = _tracing(settings, process, registry)
     services = _services(
         settings,
         process,
         holder=holder,
         health=health,
         fleet=fleet,
+        waiting=waiting,
+        ladders=ladders,
+        limiter=make_limiter(registry, stopwatch=time.perf_counter),
         journal=journal,
         metrics=metrics,
+        traces=traces,
     )
     wishes = Wishes(settings.gateway_id, generation=generation, tell=lambda one: link.say(one))
     identity = (os.getpid(), time.time())
@@ -102,13 +117,9 @@ def build_gateway_child(
     link = ParentLink(
         parent, report=lambda: Report(replace(record(), traffic=()), families_of(registry))
     )
-    holder.subscribe(wishes.apply_snapshot)
-    holder.subscribe(fleet.apply_snapshot)
-    holder.subscribe(lambda _snapshot: vitals.write_soon())
-    holder.subscribe(partial(warn_of_lost_peppers, peppers=settings.peppers))
-    directory.subscribe(fleet.apply_directory)
+    _follow_configuration(holder, services, wishes, vitals)
     return GatewayChild(
-        server=make_server(GatewayApp(services)),
+        server=make_server(GatewayApp(services), is_hot=settings.gateway_is_hot),
         holder=holder,
         journal=journal,
         vitals=vitals,
@@ -118,10 +129,13 @@ def build_gateway_child(
         background=(
             _follow_snapshots(settings, holder, store, health),
             directory.follow,
+            Broker(store, services.limiter.leases).run,
             Sink(journal, store).run,
             Replay(settings.var / "journals", store).run,
             Peers(store, identity, apply=fleet.apply_loads, clock=time.time).run,
+            ladders.run,
             vitals.run,
+            *trace_senders,
         ),
         close_store=store.aclose,
     )
@@ -133,7 +147,7 @@ def build_supervisor(settings: Settings) -> PoolsService:
     store = connect_store(settings.state_url)
     holder = _holder(settings)
     clock = _steady_clock()
-    probes = ProbeClient(own_ports=settings.own_ports)
+    probes = ProbeClient(own_ports=settings.own_ports, tls=client_context(settings.ca_bundle))
     supervisor = Supervisor(
         holder=holder,
         lease=LeaderLease(store, owner=process, clock=clock),
@@ -197,15 +211,93 @@ def _steady_clock() -> Callable[[], float]:
     return lambda: offset + time.monotonic()
 
 
+def _follow_configuration(
+    holder: SnapshotHolder, services: Services, wishes: Wishes, vitals: VitalsWriter
+) -> None:
+    """Have every part hear of a new configuration."""
+    for apply in (wishes.apply_snapshot, services.fleet.apply_snapshot):
+        holder.subscribe(apply)
+    holder.subscribe(services.limiter.apply_snapshot)
+    holder.subscribe(lambda _snapshot: vitals.write_soon())
+    holder.subscribe(partial(warn_of_lost_peppers, peppers=services.peppers))
+
+
+def _directory(settings: Settings, store: Redis, fleet: FleetRegistry) -> DirectoryReader:
+    """The directory as it comes, for the fleet to follow."""
+    path = directory_path(settings.var)
+    directory = DirectoryReader(store, data_key=settings.data_key, path=path)
+    directory.subscribe(fleet.apply_directory)
+    return directory
+
+
+def _connections(settings: Settings) -> Connections:
+    return Connections(
+        is_forbidden=partial(is_forbidden_endpoint, own_ports=settings.own_ports),
+        tls=partial(client_context, settings.ca_bundle),
+    )
+
+
 def _fleet(settings: Settings, connections: Connections, metrics: GatewayMetrics) -> FleetRegistry:
     fleet = FleetRegistry(
         origin_of=connections.origin_of,
         data_key=settings.data_key,
         chance=random.random,
         opened=metrics.breaker_opened,
+        crowd=Crowd(settings.gateway_processes),
     )
     metrics.watch_breakers(fleet.open_breakers)
     return fleet
+
+
+def _queueing(
+    fleet: FleetRegistry,
+    metrics: GatewayMetrics,
+    *,
+    snapshot: Callable[[], ConfigSnapshot | None],
+    crowded: Callable[[], None],
+) -> tuple[WaitingRoom, Ladders]:
+    """Who waits for workers with room, and what routes do less well meanwhile."""
+    waiting = WaitingRoom(
+        fleet, metrics=metrics.queue, stopwatch=time.perf_counter, crowded=crowded
+    )
+    ladders = Ladders(fleet, queued=waiting.queued, snapshot=snapshot, clock=time.perf_counter)
+    fleet.watch_seats(freed=waiting.serve, changed=waiting.serve_all)
+    metrics.queue.watch_depths(waiting.depths)
+    metrics.queue.watch_ladders(ladders.taken)
+    return waiting, ladders
+
+
+def check_settings(settings: Settings) -> None:
+    """Raise SettingsError if spans may not be sent where they are to go."""
+    problem = settings.otlp_url and problem_with_address(settings.otlp_url, settings.own_ports)
+    if problem:
+        raise SettingsError(f"HEADWORKS_OTLP_ENDPOINT {problem}")
+
+
+def _tracing(
+    settings: Settings, process: str, registry: CollectorRegistry
+) -> tuple[Traces, tuple[Background, ...]]:
+    """What requests have to do with traces, and what sends those; nothing if nobody receives."""
+    metrics = TraceMetrics(registry)
+    if settings.otlp_url is None:
+        return NoTraces(), ()
+    tracer = Tracer(
+        metrics,
+        ratio=settings.trace_ratio,
+        trusts_caller=settings.trusts_trace_flags,
+        random_bits=random.getrandbits,
+    )
+    receiver = Receiver(
+        settings.otlp_url,
+        header_lines=settings.otlp_headers,
+        connections=_connections(settings),
+    )
+    # loaded only where it is used: its library takes a tenth of a second and 10 MB of each process
+    encoder = import_module("inference.observability.spans").SpanEncoder(process)
+    sender = TraceSender(
+        tracer.queue, encoder=encoder, receiver=receiver, metrics=metrics, chance=random.random
+    )
+    return tracer, (sender.run,)
 
 
 def _services(
@@ -215,8 +307,12 @@ def _services(
     holder: SnapshotHolder,
     health: StoreHealth,
     fleet: FleetRegistry,
+    waiting: WaitingRoom,
+    ladders: Ladders,
+    limiter: Limiter,
     journal: Journal,
     metrics: GatewayMetrics,
+    traces: Traces,
 ) -> Services:
     return Services(
         snapshots=holder,
@@ -225,9 +321,13 @@ def _services(
         dispatcher=Dispatcher(
             fleet, prefixes=PrefixIndex(), retries=RetryBudgets(), chance=random.random
         ),
+        limiter=limiter,
+        waiting=waiting,
+        ladders=ladders,
         books=journal,
         metrics=metrics,
         traffic=TrafficCounter(),
+        traces=traces,
         peppers=settings.peppers,
         body_limit_bytes=settings.body_limit_bytes,
         gateway=process,
@@ -271,6 +371,9 @@ def _vitals_of(
             restart_generation=wishes.restart_generation,
             is_draining=services.is_draining,
             requests=services.metrics.requests,
+            queued=services.waiting.depths(),
+            oldest_wait_ms=services.waiting.oldest_waits_ms(),
+            degraded=services.ladders.taken(),
         )
 
     return record

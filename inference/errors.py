@@ -23,7 +23,9 @@ class ErrorCode(StrEnum):
     INVALID_REQUEST = "invalid_request"
     INVALID_API_KEY = "invalid_api_key"
     INSUFFICIENT_SCOPE = "insufficient_scope"
+    SWITCHED_OFF = "switched_off"
     MODEL_NOT_FOUND = "model_not_found"
+    RESPONSE_NOT_FOUND = "response_not_found"
     PATH_NOT_FOUND = "path_not_found"
     METHOD_NOT_ALLOWED = "method_not_allowed"
     REQUEST_TIMEOUT = "request_timeout"
@@ -40,6 +42,12 @@ class ErrorCode(StrEnum):
     UPSTREAM_CREDENTIAL = "upstream_credential"
     UPSTREAM_REFUSED = "upstream_refused"
     NO_CAPACITY = "no_capacity"
+    QUEUE_FULL = "queue_full"
+    QUEUE_TIMEOUT = "queue_timeout"
+    REQUEST_SHED = "request_shed"
+    HEDGE_LOST = "hedge_lost"
+    RATE_LIMIT_EXCEEDED = "rate_limit_exceeded"
+    LIMITS_UNAVAILABLE = "limits_unavailable"
     ACCOUNTING_UNAVAILABLE = "accounting_unavailable"
     DEADLINE_EXCEEDED = "deadline_exceeded"
     CLIENT_STALLED = "client_stalled"
@@ -93,12 +101,28 @@ class InsufficientScope(CallerError):
     message = "This API key may not do that."
 
 
+class SwitchedOff(CallerError):
+    """A kill switch is thrown on the caller's organisation, project or key, or on the route."""
+
+    code = ErrorCode.SWITCHED_OFF
+    http_status = 403
+    message = "This has been switched off."
+
+
 class ModelNotFound(CallerError):
     """The same answer for a model that isn't there and for one the key may not see."""
 
     code = ErrorCode.MODEL_NOT_FOUND
     http_status = 404
     message = "The model does not exist, or this API key may not use it."
+
+
+class ResponseNotFound(CallerError):
+    """A worker could have kept one only for itself, so none is asked to."""
+
+    code = ErrorCode.RESPONSE_NOT_FOUND
+    http_status = 404
+    message = "Responses are not stored here, so there is none to be read, cancelled or removed."
 
 
 class PathNotFound(CallerError):
@@ -133,6 +157,14 @@ class UnsupportedEncoding(CallerError):
     code = ErrorCode.UNSUPPORTED_ENCODING
     http_status = 415
     message = "Request bodies must be sent without a content encoding."
+
+
+class RateLimitExceeded(CallerError):
+    """A limit of the caller's is reached; it took nothing of any other."""
+
+    code = ErrorCode.RATE_LIMIT_EXCEEDED
+    http_status = 429
+    message = "A rate limit is reached."
 
 
 class UpstreamError(GatewayError):
@@ -257,6 +289,53 @@ class NoCapacity(GatewayError):
     code = ErrorCode.NO_CAPACITY
     http_status = 503
     message = "No worker of this model is ready."
+
+
+class TargetsSwitchedOff(GatewayError):
+    """Kill switches are thrown on the pools or models that are left of the route."""
+
+    code = ErrorCode.SWITCHED_OFF
+    http_status = 503
+    message = "All that could serve this model has been switched off."
+
+
+class LimitsUnavailable(GatewayError):
+    """A strict limit bears on it, and nobody can be asked what is left of that."""
+
+    code = ErrorCode.LIMITS_UNAVAILABLE
+    http_status = 503
+    message = "The request's limits cannot be checked at the moment."
+
+
+class QueueFull(GatewayError):
+    """Too many wait for the route's workers already, or somebody more urgent came."""
+
+    code = ErrorCode.QUEUE_FULL
+    http_status = 503
+    message = "All workers of this model are busy, and too many requests wait for them already."
+
+
+class QueueTimeout(GatewayError):
+    """It waited for as long as its route allows, and no worker had room."""
+
+    code = ErrorCode.QUEUE_TIMEOUT
+    http_status = 503
+    message = "All workers of this model are busy, and none had room in time."
+
+
+class RequestShed(GatewayError):
+    """The route is so busy that it serves more urgent requests only."""
+
+    code = ErrorCode.REQUEST_SHED
+    http_status = 503
+    message = "This model is so busy that it takes only more urgent requests for now."
+
+
+class HedgeLost(GatewayError):
+    """Not a request's end, an attempt's: another worker that was asked as well came first."""
+
+    code = ErrorCode.HEDGE_LOST
+    message = "Another worker answered first."
 
 
 class AccountingUnavailable(GatewayError):

@@ -13,13 +13,13 @@ import secrets
 import shutil
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import structlog
 
-from inference.contract.codec import encode_event
+from inference.contract.codec import encode_event, numbered
 from inference.contract.events import End, Opening
+from inference.contract.values import frozen
 
 SEGMENT_BYTES = 8 * 1024 * 1024
 """Some five thousand requests: small enough to be gone soon after the recorder has them, large
@@ -40,24 +40,14 @@ class JournalTaken(Exception):
     """The journal has a living owner, or is gone."""
 
 
-Fact = Opening | End
-
-
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Entry:
-    """A fact to write and who waits for it."""
+    """A fact's line, an end's without its number, and who waits for it to be written."""
 
-    fact: Fact
-    written: "asyncio.Future[Fact]"
-
-
-@dataclass(frozen=True, slots=True)
-class _Draft:
-    """A fact as it is going to stand in the journal."""
-
-    fact: Fact
+    event_id: str
     line: bytes
-    written: "asyncio.Future[Fact]"
+    is_end: bool
+    written: "asyncio.Future[int]"
 
 
 def segment_name(number: int) -> str:
@@ -129,16 +119,15 @@ class Journal:
 
     async def open(self, opening: Opening) -> None:
         """Return once the opening is written; raises JournalUnavailable if it was not."""
-        await self._append(opening)
+        await self._append(opening, is_end=False)
 
-    async def close(self, end: End) -> End:
-        """Return the end as written, with `journal` and `seq`; raises JournalUnavailable if not.
+    async def close(self, end: End) -> int:
+        """Return the number of the end once it is written; raises JournalUnavailable if it was not.
 
-        It is written even if the caller is cancelled while waiting.
+        It is written even if the caller is cancelled while waiting. Its own number is that of no
+        journal yet: it is given the next one of this.
         """
-        written = await self._append(end)
-        assert isinstance(written, End)
-        return written
+        return await self._append(end, is_end=True)
 
     def release(self) -> None:
         """Write what is pending and let go of the journal: anyone may adopt it from now on."""
@@ -172,71 +161,69 @@ class Journal:
             raise
         self._lock = lock
 
-    async def _append(self, fact: Fact) -> Fact:
+    async def _append(self, fact: Opening | End, *, is_end: bool) -> int:
         if self._is_released:
             raise JournalUnavailable("the journal is closed")
         loop = asyncio.get_running_loop()
+        try:
+            if isinstance(fact, End) and (fact.seq or fact.journal):
+                raise ValueError("the end has a number already")
+            line = b"%b%b\n" % (END if is_end else OPENING, encode_event(fact))
+        except (TypeError, ValueError, RecursionError) as error:
+            log.error("event cannot be encoded", error=type(error).__name__)
+            self.events_lost_total += is_end
+            raise JournalUnavailable("the event cannot be encoded") from error
         if not self._pending:
             loop.call_soon(self._flush)
-        entry = _Entry(fact, loop.create_future())
+        entry = _Entry(fact.event_id, line, is_end, loop.create_future())
         self._pending.append(entry)
         return await entry.written
 
     def _flush(self) -> None:
         entries, self._pending = self._pending, []
-        drafts = self._drafted(entries)
-        written, error = self._write([draft.line for draft in drafts])
-        for draft in drafts[:written]:
-            self._note(draft)
+        lines = self._numbered(entries)
+        written, error = self._write(lines)
+        for entry, line in zip(entries[:written], lines, strict=False):
+            self._note(entry, line)
         if error is not None:
-            self._fail(drafts[written:], error)
+            self._fail(entries[written:], error)
         elif written and not self._is_writable:
             self._is_writable = True
             log.info("journal writable again", journal=self.journal_id)
 
-    def _drafted(self, entries: list[_Entry]) -> list[_Draft]:
-        """Number the ends and encode; what cannot be encoded fails alone and takes no number."""
-        drafts = []
+    def _numbered(self, entries: list[_Entry]) -> list[bytes]:
+        """The lines as they are going to stand in the journal: ends get the next numbers."""
+        lines = []
         seq = self.seq
         for entry in entries:
-            fact = entry.fact
-            if isinstance(fact, End):
-                fact = replace(fact, journal=self.journal_id, seq=seq + 1)
-            try:
-                draft = _Draft(fact, _line(fact), entry.written)
-            except (TypeError, ValueError, RecursionError) as error:
-                self._lose(entry.fact, entry.written)
-                log.error("event cannot be encoded", error=type(error).__name__)
-                continue
-            drafts.append(draft)
-            seq += isinstance(fact, End)
-        return drafts
+            line = entry.line
+            if entry.is_end:
+                seq += 1
+                line = numbered(line, journal=self.journal_id, seq=seq)
+            lines.append(line)
+        return lines
 
-    def _note(self, draft: _Draft) -> None:
-        fact = draft.fact
-        if isinstance(fact, End):
-            self.seq = fact.seq
-            self._unended.pop(fact.event_id, None)
+    def _note(self, entry: _Entry, line: bytes) -> None:
+        if entry.is_end:
+            self.seq += 1
+            self._unended.pop(entry.event_id, None)
             self.grown.set()
         else:
-            earlier = self._unended.get(fact.event_id, b"")
-            self._unended[fact.event_id] = earlier + draft.line
-        if not draft.written.done():
-            draft.written.set_result(fact)
+            earlier = self._unended.get(entry.event_id, b"")
+            self._unended[entry.event_id] = earlier + line
+        if not entry.written.done():
+            entry.written.set_result(self.seq)
 
-    def _fail(self, drafts: list[_Draft], error: OSError) -> None:
+    def _fail(self, entries: list[_Entry], error: OSError) -> None:
         if self._is_writable:
             self._is_writable = False
             log.error("journal cannot be written", journal=self.journal_id, error=repr(error))
-        for draft in drafts:
-            self._lose(draft.fact, draft.written)
-
-    def _lose(self, fact: Fact, written: "asyncio.Future[Fact]") -> None:
-        if isinstance(fact, End):
-            self.events_lost_total += 1
-            self.events_lost_at = time.time()
-        if not written.done():
-            written.set_exception(JournalUnavailable("the journal cannot be written"))
+        for entry in entries:
+            if entry.is_end:
+                self.events_lost_total += 1
+                self.events_lost_at = time.time()
+            if not entry.written.done():
+                entry.written.set_exception(JournalUnavailable("the journal cannot be written"))
 
     def _write(self, lines: list[bytes]) -> tuple[int, OSError | None]:
         """Write lines and return how many are whole on disk, and what stopped the others."""
@@ -308,10 +295,6 @@ def lock_journal(folder: Path) -> int:
         pass
     os.close(lock)
     raise JournalTaken(folder.name)
-
-
-def _line(fact: Fact) -> bytes:
-    return b"%b%b\n" % (END if isinstance(fact, End) else OPENING, encode_event(fact))
 
 
 def _write_all(file: int, data: bytes) -> tuple[int, OSError | None]:

@@ -5,12 +5,18 @@ Every name starts with HEADWORKS_. A bad or missing value ends the process with 
 
 import base64
 import binascii
+import re
 import socket
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import unquote
 
 _MIB = 1024 * 1024
+_TRACES_PATH = "/v1/traces"
+_OWN_HEADERS = frozenset(("content-length", "content-type", "host", "transfer-encoding"))
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
 
 class SettingsError(ValueError):
@@ -30,6 +36,7 @@ class Settings:
     gateway_port: int
     gateway_admin_port: int
     gateway_processes: int
+    gateway_is_hot: bool
     body_limit_bytes: int
     engine_python: Path | None
     models_folder: Path | None
@@ -37,6 +44,12 @@ class Settings:
     allow_remote_code: bool
     allow_fake_workers: bool
     log_level: str
+    ca_bundle: Path | None = None
+    otlp_url: str | None = None
+    otlp_headers: bytes = field(default=b"", repr=False)
+    trace_ratio: float = 0.01
+    trusts_trace_flags: bool = False
+    traces_engines: bool = False
 
 
 def load_settings(environ: Mapping[str, str]) -> Settings:
@@ -54,6 +67,7 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
         gateway_port=port,
         gateway_admin_port=admin_port,
         gateway_processes=_integer(environ, "HEADWORKS_GATEWAY_PROCESSES", 2, 1, 256),
+        gateway_is_hot=environ.get("HEADWORKS_GATEWAY_HOT", "1") != "0",
         body_limit_bytes=_integer(environ, "HEADWORKS_BODY_LIMIT_MB", 32, 1, 1024) * _MIB,
         engine_python=_path(environ, "HEADWORKS_ENGINE_PYTHON"),
         models_folder=_path(environ, "HEADWORKS_MODELS"),
@@ -61,6 +75,12 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
         allow_remote_code=environ.get("HEADWORKS_ALLOW_REMOTE_CODE", "0") == "1",
         allow_fake_workers=environ.get("HEADWORKS_ALLOW_FAKE_WORKERS", "0") == "1",
         log_level=environ.get("HEADWORKS_LOG_LEVEL", "info"),
+        ca_bundle=_ca_bundle(environ, "HEADWORKS_CA_BUNDLE"),
+        otlp_url=_traces_url(environ, "HEADWORKS_OTLP_ENDPOINT"),
+        otlp_headers=_header_lines(environ, "HEADWORKS_OTLP_HEADERS"),
+        trace_ratio=_share(environ, "HEADWORKS_TRACE_RATIO", 0.01),
+        trusts_trace_flags=environ.get("HEADWORKS_TRACE_TRUST", "0") == "1",
+        traces_engines=environ.get("HEADWORKS_TRACE_ENGINES", "0") == "1",
     )
 
 
@@ -123,9 +143,55 @@ def _path(environ: Mapping[str, str], name: str) -> Path | None:
     return Path(text).absolute() if text else None
 
 
+def _ca_bundle(environ: Mapping[str, str], name: str) -> Path | None:
+    """A file of certificates, tried before anybody relies on it."""
+    path = _path(environ, name)
+    if path is not None:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=path)
+        except OSError as error:  # that of TLS is one
+            raise SettingsError(f"{name} must be a file of certificates in PEM") from error
+    return path
+
+
 def _ports(environ: Mapping[str, str], name: str) -> frozenset[int]:
     text = environ.get(name, "")
     try:
         return frozenset(int(part) for part in text.split(",") if part)
     except ValueError as error:
         raise SettingsError(f"{name} must be port numbers separated by commas") from error
+
+
+def _traces_url(environ: Mapping[str, str], name: str) -> str | None:
+    """Where traces go at a receiver of OTLP over HTTP, of which its base URL is given."""
+    url = (environ.get(name) or "").rstrip("/")
+    if not url:
+        return None
+    return url if url.endswith(_TRACES_PATH) else url + _TRACES_PATH
+
+
+def _header_lines(environ: Mapping[str, str], name: str) -> bytes:
+    """Read `name=value,name=value`, values percent-encoded, into lines ready to send."""
+    lines = []
+    for part in filter(None, (one.strip() for one in (environ.get(name) or "").split(","))):
+        header, separator, text = part.partition("=")
+        header, value = header.strip().lower(), unquote(text.strip())
+        if not separator or not _TOKEN.fullmatch(header) or header in _OWN_HEADERS:
+            raise SettingsError(f"{name} must read NAME=VALUE, separated by commas")
+        if not (value.isascii() and value.isprintable()):
+            raise SettingsError(f"{name} may hold printable ASCII values only")
+        lines.append(f"{header}: {value}\r\n")
+    return "".join(lines).encode()
+
+
+def _share(environ: Mapping[str, str], name: str, default: float) -> float:
+    text = environ.get(name)
+    if not text:
+        return default
+    try:
+        value = float(text)
+    except ValueError as error:
+        raise SettingsError(f"{name} must be a number, not {text!r}") from error
+    if not 0 <= value <= 1:
+        raise SettingsError(f"{name} must be between 0 and 1, not {text}")
+    return value

@@ -1,11 +1,14 @@
 """One try on one worker: what it holds, what it learned, and the charge it leaves behind."""
 
-from asyncio import Timeout
-from dataclasses import dataclass
+from asyncio import Timeout, get_running_loop
+from collections.abc import Sequence
+
+import structlog
 
 from inference.contract.events import Charge, Usage
 from inference.contract.kinds import ChargeKind
 from inference.contract.snapshot import RouteRecord
+from inference.contract.values import frozen
 from inference.decisions.breaker import Verdict, aside_s
 from inference.decisions.cost import cost_of, is_complete
 from inference.errors import (
@@ -24,6 +27,8 @@ from inference.gateway.dispatch import Placement
 from inference.gateway.streaming import StreamFilter
 from inference.workers.answers import Answer
 
+log = structlog.get_logger(__name__)
+
 # A worker that says these would say so of the next request too, for a while.
 _NOT_NOW = (UpstreamSaturated, UpstreamModelMissing, UpstreamCredentialRefused)
 
@@ -31,7 +36,7 @@ _NOT_NOW = (UpstreamSaturated, UpstreamModelMissing, UpstreamCredentialRefused)
 _WORKING = (*_NOT_NOW, UpstreamRefused)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Moment:
     """A time on both clocks: `at_ms` since the epoch for the books, `mono_s` of the stopwatch."""
 
@@ -46,7 +51,8 @@ class Attempt:
     """An attempt under way. `end` releases what it holds, once, and settles its charge.
 
     `usage` is set from an answer that came whole; a stream's is in `stream`. `was_sent` says that
-    the worker may have seen the request. `limit` ends it early, if its target has a time limit.
+    the worker may have seen the request. `limit` ends it early, at `due_s` of the loop's clock, if
+    its target has a time limit. A hedge was sent beside another attempt that hadn't answered.
     `fair_s` of silence are held against the worker if the route's time runs out.
     """
 
@@ -56,10 +62,12 @@ class Attempt:
         "answer",
         "charge",
         "choice",
+        "due_s",
         "error",
         "fair_s",
         "first_token_ms",
         "inflight_before",
+        "is_hedge",
         "is_trial",
         "limit",
         "number",
@@ -90,6 +98,8 @@ class Attempt:
         self.error: GatewayError | None = None
         self.charge: Charge | None = None
         self.limit: Timeout | None = None
+        self.due_s: float | None = None
+        self.is_hedge = False
         self.fair_s = fair_s
         self._lease: Lease = worker.lease(
             placement.prefill_tokens, now_s=started.mono_s, teaches=placement.teaches
@@ -114,13 +124,15 @@ class Attempt:
         if self.charge is not None:
             return
         self.error = error
-        if self.limit is not None:
-            self.limit.reschedule(None)
         has_had_time = now_s - self.started.mono_s >= self.fair_s
         verdict = verdict_of(error, has_begun=self._has_begun(), has_had_time=has_had_time)
-        self._lease.release(verdict, now_s=now_s, aside_s=aside_after(error))
-        if self.answer is not None:
-            self.answer.close(is_read=error is None)
+        try:
+            self._lease.release(verdict, now_s=now_s, aside_s=aside_after(error))
+        finally:
+            if self.answer is not None:
+                self.answer.close(is_read=error is None)
+        if self.limit is not None and not self.limit.expired():
+            self.limit.reschedule(None)  # one that is just ending its task can't be lifted any more
         if isinstance(error, UpstreamError) and not error.was_sent:
             self.was_sent = False
         self.charge = self._charge(now_s)
@@ -164,6 +176,28 @@ class Attempt:
         if self.error is None and is_complete(usage):
             return ChargeKind.FINAL, cost, cost
         return ChargeKind.CUT, cost, None if cost is None else max(cost, most or 0)
+
+
+def attempt_of(
+    number: int, placement: Placement, started: Moment, *, route: RouteRecord
+) -> Attempt:
+    """Begin an attempt where it was placed, with its target's time limits or else the route's."""
+    target = placement.planned.target
+    first_byte_s = (target.first_byte_timeout_ms or route.first_byte_timeout_ms) / 1000
+    patience_s = fair_s(route, first_byte_s=first_byte_s)
+    attempt = Attempt(number, placement, started, fair_s=patience_s)
+    if target.total_timeout_ms is not None:
+        attempt.due_s = get_running_loop().time() + target.total_timeout_ms / 1000
+    return attempt
+
+
+def end_all(attempts: Sequence[Attempt], now_s: float, error: GatewayError | None) -> None:
+    """End all that haven't: whatever goes wrong with one, the others are let go of too."""
+    for attempt in attempts:
+        try:
+            attempt.end(now_s, error)
+        except Exception:
+            log.exception("attempt not ended", worker_id=attempt.worker_id, attempt=attempt.number)
 
 
 def verdict_of(

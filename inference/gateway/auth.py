@@ -1,7 +1,9 @@
 """Who is calling: one function for all keys, whatever they may do."""
 
+import hashlib
 import hmac
 from collections.abc import Mapping
+from math import inf
 
 import structlog
 
@@ -13,23 +15,61 @@ from inference.errors import InsufficientScope, InvalidApiKey
 # Ours have 70 characters; nothing longer is worth a digest.
 MAX_KEY_CHARS = 256
 
+MAX_PROOFS = 20_000
+"""Some 4 MB. More keys than this in use at once cost an HMAC now and then."""
+
 _SCHEME = b"bearer "
+_UNPROVEN = (None, -inf)
 
 log = structlog.get_logger(__name__)
 
 
+class Proofs:
+    """Which Authorization headers a snapshot has proven, so that the next request costs no HMAC.
+
+    A header is kept as a digest alone, for as long as its secret is accepted and the snapshot is
+    the current one.
+    """
+
+    def __init__(self) -> None:
+        self._snapshot: ConfigSnapshot | None = None
+        self._proven: dict[bytes, tuple[KeyRecord, float]] = {}
+
+    def find(
+        self, snapshot: ConfigSnapshot, authorization: bytes, *, now: float
+    ) -> KeyRecord | None:
+        """The record of the key, or None if it has to be proven."""
+        if snapshot is not self._snapshot:
+            self._snapshot = snapshot
+            self._proven.clear()
+        record, until = self._proven.get(_fingerprint(authorization), _UNPROVEN)
+        return record if until > now else None
+
+    def keep(self, authorization: bytes, record: KeyRecord, *, until: float | None) -> None:
+        """Take note of a proof under the snapshot that was last looked in."""
+        if len(self._proven) >= MAX_PROOFS:
+            self._proven.clear()
+        self._proven[_fingerprint(authorization)] = (record, inf if until is None else until)
+
+
 def identify(
-    snapshot: ConfigSnapshot, authorization: bytes, *, peppers: Mapping[int, bytes], now: float
+    snapshot: ConfigSnapshot,
+    authorization: bytes,
+    *,
+    peppers: Mapping[int, bytes],
+    now: float,
+    proofs: Proofs | None = None,
 ) -> KeyRecord:
     """Return the record of the key in an Authorization header that may use the gateway now.
 
     `now` is seconds since the epoch. Raises InvalidApiKey or InsufficientScope; neither holds any
     part of what was sent.
     """
-    token = _bearer_token(authorization)
-    record = _record_of(snapshot, token)
-    if record is None or not _is_proven(record, token, peppers=peppers, now=now):
-        raise InvalidApiKey
+    record = None if proofs is None else proofs.find(snapshot, authorization, now=now)
+    if record is None:
+        record, until = _prove(snapshot, _bearer_token(authorization), peppers=peppers, now=now)
+        if proofs is not None:
+            proofs.keep(authorization, record, until=until)
     if not record.is_enabled:
         raise InvalidApiKey("The API key is disabled.")
     if record.expires_at is not None and record.expires_at <= now:
@@ -62,7 +102,9 @@ def warn_of_lost_peppers(snapshot: ConfigSnapshot, *, peppers: Mapping[int, byte
 
 def _bearer_token(authorization: bytes) -> str:
     if not authorization:
-        raise InvalidApiKey("An API key is needed: send `Authorization: Bearer <key>`.")
+        raise InvalidApiKey(
+            "An API key is needed: send `Authorization: Bearer <key>`, or `x-api-key`."
+        )
     scheme, token = authorization[:7].lower(), authorization[7:].strip()
     if scheme != _SCHEME or not token.isascii() or len(token) > MAX_KEY_CHARS:
         raise InvalidApiKey
@@ -76,13 +118,20 @@ def _record_of(snapshot: ConfigSnapshot, token: str) -> KeyRecord | None:
     return snapshot.keys.get(key_bucket(key_id), {}).get(key_id)
 
 
-def _is_proven(record: KeyRecord, token: str, *, peppers: Mapping[int, bytes], now: float) -> bool:
-    """Whether the token is one of the key's secrets; during a rotation there are two."""
-    return any(
-        _matches(digest, token, peppers)
-        for digest in record.digests
-        if digest.accepted_until is None or digest.accepted_until > now
-    )
+def _prove(
+    snapshot: ConfigSnapshot, token: str, *, peppers: Mapping[int, bytes], now: float
+) -> tuple[KeyRecord, float | None]:
+    """The key that the token is a secret of, and until when it is; in a rotation there are two."""
+    record = _record_of(snapshot, token)
+    for digest in () if record is None else record.digests:
+        is_accepted = digest.accepted_until is None or digest.accepted_until > now
+        if record is not None and is_accepted and _matches(digest, token, peppers):
+            return record, digest.accepted_until
+    raise InvalidApiKey
+
+
+def _fingerprint(authorization: bytes) -> bytes:
+    return hashlib.sha256(authorization).digest()
 
 
 def _matches(digest: KeyDigest, token: str, peppers: Mapping[int, bytes]) -> bool:

@@ -1,6 +1,7 @@
 """One serving process: started by the parent on its listener, gone when told or when it is gone."""
 
 import asyncio
+import gc
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,6 +29,10 @@ _GREETING_S = 0.1
 
 # Where others go on listening, there is always somebody who waits.
 _LAST_ACCEPT_S = 1.0
+
+# A busy process has ten thousand values under way at once, which go without a collector's help.
+# Looking through them at every 700th would take a twentieth of its time.
+_GARBAGE_THRESHOLDS = (20_000, 10, 20)
 
 Background = Callable[[], Awaitable[None]]
 
@@ -59,6 +64,7 @@ class GatewayChild:
         Nothing is accepted before there is a configuration.
         """
         stop = _stop_event()
+        gc.set_threshold(*_GARBAGE_THRESHOLDS)
         await self.link.open()
         try:
             async with asyncio.TaskGroup() as group:

@@ -1,11 +1,12 @@
 """Finds the worker of an attempt: who may be sent to, who has its prompt, who waits least."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from inference.contract.snapshot import RouteRecord
+from inference.contract.values import frozen
 from inference.decisions.dispatch import Tried, pick_worker, reads_prefixes, rooms_for
 from inference.decisions.plan import Plan, PlannedTarget
+from inference.decisions.queueing import rooms_with_space
 from inference.decisions.routing.base import Choice, Room, Wish
 from inference.fleet.prefixes import PrefixIndex, blocks_of
 from inference.fleet.registry import FleetRegistry
@@ -16,7 +17,7 @@ from inference.fleet.worker import Worker
 BYTES_PER_TOKEN = 4
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Placement:
     """Where an attempt goes and why; `prefill_tokens` of its prompt are not cached there.
 
@@ -92,6 +93,11 @@ class Dispatcher:
         capacities = [self._fleet.capacity(one.pool.id, now_s) for one in plan.targets]
         return rooms_for(plan, capacities, tried=tried)
 
+    def free_rooms(self, plan: Plan, tried: Sequence[Tried], *, now_s: float) -> list[Room[Worker]]:
+        """The same without the workers that are full."""
+        capacities = [self._fleet.capacity(one.pool.id, now_s) for one in plan.targets]
+        return rooms_with_space(plan, capacities, tried=tried)
+
     def may_attempt(self, route: RouteRecord, *, is_retry: bool, now_s: float) -> bool:
         """Count an attempt in the route's retry budget; False if it is a retry too many."""
         if not is_retry:
@@ -112,7 +118,7 @@ class Dispatcher:
         if blocks:
             workers = (worker for room in rooms for worker in room.workers)
             hits = self._prefixes.hits(workers, blocks, now_s=now_s)
-        wish = Wish(hits, plan.route.max_wait_penalty)
+        wish = Wish(hits, plan.route.max_wait_penalty, plan.affinity, now_s)
         choice = pick_worker(plan, rooms, wish=wish, u=self._chance())
         assert choice is not None
         worker = choice.worker

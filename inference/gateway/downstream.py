@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from inference.errors import (
     ClientLeft,
@@ -23,6 +23,8 @@ LEAST_PACE_BYTES_S = 1024
 
 # Beyond this a client that doesn't read its answer is given up, whatever the route allows a worker.
 STALL_S = 60.0
+
+T = TypeVar("T")
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -57,6 +59,9 @@ class Downstream(Protocol):
 
     async def end(self, data: bytes = b"") -> None:
         """Send the last part of the body; raises ClientStalled like `write`."""
+
+    async def respond(self, status: int, headers: Headers, body: bytes) -> None:
+        """Send a whole answer; raises ClientStalled like `write`."""
 
     async def abort(self, data: bytes = b"") -> None:
         """Send this and break the connection off, so that nobody takes it for a whole answer."""
@@ -100,19 +105,19 @@ class AsgiDownstream:
             self._connection.on_lost = on_lost
 
     async def read_body(self, limit_bytes: int) -> bytes:
-        if self.headers.content_encoding not in (b"", b"identity"):
-            raise UnsupportedEncoding
-        if (self.headers.content_length or 0) > limit_bytes:
-            raise _too_large(limit_bytes)
+        check_head(self.headers, limit_bytes)
         self._is_body_begun = True
-        began_s = asyncio.get_running_loop().time()
-        message = await self._next_part(BODY_IDLE_S)
-        body: bytes = message.get("body", b"")
-        if message.get("more_body"):
-            body = await self._rest_of_body(body, limit_bytes, began_s=began_s)
-        if len(body) > limit_bytes:
-            raise _too_large(limit_bytes)
-        return body
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        parts: list[bytes] = []
+        size, is_whole = 0, False
+        while not is_whole and size <= limit_bytes:
+            message = await self._next_part(size, waited_s=loop.time() - began_s)
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            is_whole = not message.get("more_body")
+        check_length(size, limit_bytes)
+        return b"".join(parts)
 
     async def start(self, status: int, headers: Headers) -> None:
         is_body_unsure = self.headers.expects_continue and not self._is_body_begun
@@ -130,62 +135,69 @@ class AsgiDownstream:
     async def end(self, data: bytes = b"") -> None:
         await self._send_in_time(data, more_body=False)
 
+    async def respond(self, status: int, headers: Headers, body: bytes) -> None:
+        await self.start(status, headers)
+        await self.end(body)
+
     async def abort(self, data: bytes = b"") -> None:
         if data and not self._connection.is_write_paused:
             await self.write(data)
         self._connection.cut_off()
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
+        await self._connection.gone()
+        # the server tells of a loss only the request that was read last, and would take an answer
+        # without an end for a fault of ours
+        await self.end()
 
     async def _send_in_time(self, data: bytes, *, more_body: bool) -> None:
         """Send; what was written before may take so long to be read, but no longer."""
         message = {"type": "http.response.body", "body": data, "more_body": more_body}
-        if not self._connection.is_write_paused:
+        if self._connection.is_write_paused:
+            await sent(self._send(message))
+        else:
             await self._send(message)
-            return
-        try:
-            async with asyncio.timeout(STALL_S):
-                await self._send(message)
-        except TimeoutError as error:
-            raise ClientStalled from error
 
-    async def _rest_of_body(self, first: bytes, limit_bytes: int, *, began_s: float) -> bytes:
-        loop = asyncio.get_running_loop()
-        parts = [first]
-        size = len(first)
-        while size <= limit_bytes:
-            due_s = began_s + BODY_IDLE_S + size / LEAST_PACE_BYTES_S
-            message = await self._next_part(min(BODY_IDLE_S, due_s - loop.time()))
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if not message.get("more_body"):
-                break
-        return b"".join(parts)
-
-    async def _next_part(self, within_s: float) -> MutableMapping[str, Any]:
+    async def _next_part(self, size: int, *, waited_s: float) -> MutableMapping[str, Any]:
         if self._connection.has_whole_body:
             message = await self._receive()
         else:
-            message = await self._receive_in_time(within_s)
+            message = await received(self._receive(), size, waited_s=waited_s)
         if message["type"] == "http.disconnect":
             raise ClientLeft
         if self._connection.has_broken_body:
             raise InvalidRequest("The request body is not valid HTTP.")
         return message
 
-    async def _receive_in_time(self, within_s: float) -> MutableMapping[str, Any]:
-        try:
-            async with asyncio.timeout(within_s):
-                return await self._receive()
-        except TimeoutError as error:
-            raise RequestTimeout from error
+
+def check_head(headers: CallerHeaders, limit_bytes: int) -> None:
+    """Refuse a body by what is said of it, before any of it is read."""
+    if headers.content_encoding not in (b"", b"identity"):
+        raise UnsupportedEncoding
+    check_length(headers.content_length or 0, limit_bytes)
 
 
-async def respond(downstream: Downstream, status: int, headers: Headers, body: bytes) -> None:
-    """Send a whole answer."""
-    await downstream.start(status, headers)
-    await downstream.end(body)
+def check_length(size: int, limit_bytes: int) -> None:
+    """Refuse a body that is too long."""
+    if size > limit_bytes:
+        raise RequestTooLarge(f"The request body is larger than the limit of {limit_bytes} bytes.")
 
 
-def _too_large(limit_bytes: int) -> RequestTooLarge:
-    return RequestTooLarge(f"The request body is larger than the limit of {limit_bytes} bytes.")
+async def received(part: Awaitable[T], size: int, *, waited_s: float) -> T:
+    """Wait for the next part of a body, of which so much came in so long, or raise RequestTimeout.
+
+    Neither may a part take long, nor the whole longer than at the least pace.
+    """
+    patience_s = min(BODY_IDLE_S, BODY_IDLE_S + size / LEAST_PACE_BYTES_S - waited_s)
+    try:
+        async with asyncio.timeout(patience_s):
+            return await part
+    except TimeoutError as error:
+        raise RequestTimeout from error
+
+
+async def sent(sending: Awaitable[None]) -> None:
+    """Wait for a client to read what it was sent before, or raise ClientStalled."""
+    try:
+        async with asyncio.timeout(STALL_S):
+            await sending
+    except TimeoutError as error:
+        raise ClientStalled from error

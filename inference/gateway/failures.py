@@ -28,12 +28,30 @@ _MAX_RETRY_AFTER_S = 3_600
 _TOO_LONG_CODE = "context_length_exceeded"
 _TOO_LONG_WORDS = (
     "maximum context length",  # OpenAI, vLLM, SGLang
+    "model's context length",  # vLLM's newer words, SGLang
     "longer than the maximum model length",  # vLLM
-    "longer than the model's context length",  # SGLang
+    "exceeds the max_model_len",  # vLLM, of responses
+    "tokens) exceeds the maximum allowed length",  # SGLang
     "exceeds the available context size",  # llama.cpp
     "prompt is too long",  # Anthropic
+    "exceed context limit",  # Anthropic
+    "exceeds the maximum number of tokens allowed",  # Gemini
     "exceeds the context window",
 )
+_TOO_LONG_TYPE = "exceed_context_size_error"  # llama.cpp
+
+# What an error in place of an answer is, where it has no status: by its code or its type.
+_STATUS_BY_WORD: Mapping[object, int] = {
+    "invalid_request_error": 400,
+    "invalid_prompt": 400,
+    _TOO_LONG_CODE: 400,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "overloaded_error": 429,
+}
 
 _decode = msgspec.json.Decoder().decode
 
@@ -58,8 +76,7 @@ def failure_of_refusal(status: int, body: bytes, *, secret: bytes) -> UpstreamEr
 def failure_of_error_member(raw: bytes, *, secret: bytes) -> UpstreamError:
     """The error that an `error` member in place of an answer stands for."""
     member = _parsed(raw)
-    code = member.get("code") if isinstance(member, Mapping) else None
-    status = code if isinstance(code, int) and 400 <= code < 600 else 502
+    status = _status_in(member) if isinstance(member, Mapping) else 502
     by_status = _failure_of_status(status)
     if by_status is not None:
         return by_status
@@ -68,11 +85,22 @@ def failure_of_error_member(raw: bytes, *, secret: bytes) -> UpstreamError:
     return _refusal_of(status, _detail({"error": member}, secret=secret) or {})
 
 
+def _status_in(member: Mapping[str, object]) -> int:
+    """The status an error names, or the one its words stand for; else the worker's fault."""
+    code, kind = member.get("code"), member.get("type")
+    if isinstance(code, int) and 400 <= code < 600:
+        return code
+    words = (one for one in (code, kind) if isinstance(one, str) and one in _STATUS_BY_WORD)
+    return _STATUS_BY_WORD.get(next(words, None), 502)
+
+
 def _refusal_of(status: int, detail: Mapping[str, object]) -> UpstreamRefused:
     """The caller's fault, unless the request is only too long for this model."""
     message = str(detail.get("message") or "").lower()
-    is_too_long = detail.get("code") == _TOO_LONG_CODE or any(
-        words in message for words in _TOO_LONG_WORDS
+    is_too_long = (
+        detail.get("code") == _TOO_LONG_CODE
+        or detail.get("type") == _TOO_LONG_TYPE
+        or any(words in message for words in _TOO_LONG_WORDS)
     )
     return UpstreamPromptTooLong(status, detail) if is_too_long else UpstreamRefused(status, detail)
 

@@ -4,11 +4,14 @@ Denied by default. Of the caller's headers only the trace context goes to a work
 never do. Of a worker's headers none comes back.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from enum import Enum
 
 from inference.contract.sealing import without_secrets
+from inference.contract.values import frozen
 from inference.fleet.worker import Address
+from inference.gateway.dialects import Dialect
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
@@ -18,22 +21,46 @@ EVENT_STREAM = b"text/event-stream"
 MAX_CLIENT_ID_CHARS = 128
 _MAX_FORWARDED_BYTES = 1_024
 
-_FORWARDED = frozenset((b"traceparent", b"tracestate"))
-_READ = frozenset(
-    (
-        b"authorization",
-        b"content-encoding",
-        b"content-length",
-        b"expect",
-        b"x-headworks-debug",
-        b"x-request-id",
-    )
-)
+TAGS = b"x-headworks-tags"
+TASK = b"x-headworks-task"
+PRIORITY = b"x-headworks-priority"
+SESSION = b"x-headworks-session"
+ANY_SESSION = b"x-session-id"
+TARGET = b"x-headworks-target"
 
 
-@dataclass(frozen=True, slots=True)
+class _Use(Enum):
+    """What becomes of a header that isn't passed over."""
+
+    READ = 1
+    FORWARDED = 2
+    WISH = 3
+
+
+_READ, _FORWARDED, _WISH = _Use
+_USES: Mapping[bytes, _Use] = {
+    b"authorization": _READ,
+    b"content-encoding": _READ,
+    b"content-length": _READ,
+    b"expect": _READ,
+    b"x-api-key": _READ,
+    b"x-headworks-debug": _READ,
+    b"x-request-id": _READ,
+    b"traceparent": _FORWARDED,
+    b"tracestate": _FORWARDED,
+    **dict.fromkeys((TAGS, TASK, PRIORITY, SESSION, ANY_SESSION, TARGET), _WISH),
+}
+
+
+@frozen
 class CallerHeaders:
-    """What the gateway reads of a request's headers. `forwarded` are whole lines, ready to send."""
+    """What the gateway reads of a request's headers. `forwarded` are whole lines, ready to send.
+
+    `authorization` is what says who asks: the header of that name, or else an `x-api-key`, which is
+    Anthropic's way, as if it had come in that header. `wishes` are those by which a caller has a
+    say in where its request goes; one that was sent twice is one list. `raw` is all of them, for
+    rules that look at a header.
+    """
 
     authorization: bytes = b""
     client_request_id: str | None = None
@@ -42,26 +69,36 @@ class CallerHeaders:
     content_encoding: bytes = b""
     expects_continue: bool = False
     forwarded: bytes = b""
+    wishes: Mapping[bytes, bytes] = field(default_factory=dict)
+    raw: Sequence[tuple[bytes, bytes]] = field(default=(), repr=False)
 
 
-def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> CallerHeaders:
+def read_headers(raw: Sequence[tuple[bytes, bytes]]) -> CallerHeaders:
     """Pick the headers that matter; names are lower case."""
     read: dict[bytes, bytes] = {}
+    wishes: dict[bytes, bytes] = {}
     forwarded = b""
     for name, value in raw:
-        if name in _READ:
+        use = _USES.get(name)
+        if use is None:
+            continue
+        if use is _READ:
             read[name] = value
-        elif name in _FORWARDED and len(value) <= _MAX_FORWARDED_BYTES:
+        elif use is _WISH:
+            wishes[name] = b"%b,%b" % (wishes[name], value) if name in wishes else value
+        elif len(value) <= _MAX_FORWARDED_BYTES:
             forwarded += b"%b: %b\r\n" % (name, value)
     length = read.get(b"content-length", b"")
     return CallerHeaders(
-        authorization=read.get(b"authorization", b""),
+        authorization=_authorization(read),
         client_request_id=_client_request_id(read.get(b"x-request-id", b"")),
         wants_decision=read.get(b"x-headworks-debug") == b"1",
         content_length=int(length) if length.isdigit() else None,
         content_encoding=read.get(b"content-encoding", b""),
         expects_continue=b"expect" in read,
         forwarded=forwarded,
+        wishes=wishes,
+        raw=raw,
     )
 
 
@@ -87,7 +124,9 @@ def upstream_headers(
     )
 
 
-def answer_headers(request_id: str, *, content_length: int) -> Headers:
+def answer_headers(
+    request_id: str, *, content_length: int, dialect: Dialect = Dialect.OPENAI
+) -> Headers:
     """Headers of every answer that is JSON: nobody but the caller may keep it."""
     return (
         (b"content-type", JSON),
@@ -95,10 +134,11 @@ def answer_headers(request_id: str, *, content_length: int) -> Headers:
         (b"cache-control", b"private, no-store"),
         (b"vary", b"Authorization"),
         (b"x-request-id", request_id.encode()),
+        *_further_ids(request_id, dialect),
     )
 
 
-def stream_headers(request_id: str) -> Headers:
+def stream_headers(request_id: str, dialect: Dialect = Dialect.OPENAI) -> Headers:
     """Headers of a stream: no proxy on the way may collect it, nobody but the caller keep it."""
     return (
         (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -106,7 +146,19 @@ def stream_headers(request_id: str) -> Headers:
         (b"vary", b"Authorization"),
         (b"x-accel-buffering", b"no"),
         (b"x-request-id", request_id.encode()),
+        *_further_ids(request_id, dialect),
     )
+
+
+def _further_ids(request_id: str, dialect: Dialect) -> Headers:
+    """The id of a request where Anthropic's clients look for it."""
+    return ((b"request-id", request_id.encode()),) if dialect is Dialect.ANTHROPIC else ()
+
+
+def _authorization(read: Mapping[bytes, bytes]) -> bytes:
+    given = read.get(b"authorization", b"")
+    key = b"" if given else read.get(b"x-api-key", b"")
+    return b"Bearer " + key if key else given
 
 
 def _client_request_id(value: bytes) -> str | None:

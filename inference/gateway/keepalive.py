@@ -4,6 +4,7 @@ import asyncio
 
 from inference.gateway.exchange import Exchange
 from inference.gateway.headers import stream_headers
+from inference.queues.room import Silence
 from inference.workers.answers import Pulse
 
 # One line feed: after two, some clients see an empty event.
@@ -16,10 +17,10 @@ BEGUN_S = 15.0
 class KeepAlive:
     """What a stream's caller is sent, and a comment whenever that was nothing for too long.
 
-    The silence counts from the sending of the request to the worker, and from whatever the caller
-    was sent since. `keep_alive_ms` bounds it all along; None not before the answer has begun, and
-    then it is `BEGUN_S`. Nothing here counts as the worker's: its time-outs and first token are
-    untouched.
+    The silence counts from when a worker was looked for, waiting for one with room included, from
+    the start of each further attempt, and from whatever the caller was sent since. `keep_alive_ms`
+    bounds it all along; None not before the answer has begun, and then it is `BEGUN_S`. Nothing
+    here counts as the worker's: its time-outs and first token are untouched.
     """
 
     __slots__ = ("_exchange", "_interval_s", "_loop", "_since_s")
@@ -33,18 +34,21 @@ class KeepAlive:
     @property
     def pulse(self) -> Pulse | None:
         """What a worker that was asked and hasn't answered is waited for with."""
-        return None if self._interval_s is None else Pulse(self._interval_s, self.comment)
+        return None if self._interval_s is None else Pulse(self._left, self.comment)
+
+    @property
+    def silence(self) -> Silence | None:
+        """The same for one that waits for its turn."""
+        return None if self._interval_s is None else Silence(self._left, self.comment)
 
     @property
     def left_s(self) -> float | None:
         """How long nothing may be sent from now on; None is for ever."""
-        if self._interval_s is None:
-            return None
-        return max(self._since_s + self._interval_s - self._loop.time(), 0.0)
+        return None if self._interval_s is None else self._left()
 
-    def count_from(self, asked_s: float) -> None:
-        """Take note of when the worker was asked, on the loop's clock."""
-        self._since_s = max(self._since_s, asked_s)
+    def count_anew(self) -> None:
+        """Give another worker the time that the one before it had: it may fail unseen as well."""
+        self._since_s = self._loop.time()
 
     async def begin(self) -> None:
         """Begin the answer, unless a comment has; from then on no other worker is tried."""
@@ -54,7 +58,8 @@ class KeepAlive:
         if self._interval_s is None:
             self._interval_s = BEGUN_S
         await exchange.downstream.start(
-            200, stream_headers(exchange.event_id) + exchange.debug_headers()
+            200,
+            stream_headers(exchange.event_id, exchange.dialect) + exchange.debug_headers(),
         )
 
     async def write(self, data: bytes) -> None:
@@ -70,3 +75,7 @@ class KeepAlive:
             return
         await self.begin()
         await self.write(COMMENT)
+
+    def _left(self) -> float:
+        interval_s = BEGUN_S if self._interval_s is None else self._interval_s
+        return max(self._since_s + interval_s - self._loop.time(), 0.0)

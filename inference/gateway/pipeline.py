@@ -1,4 +1,4 @@
-"""The one pipeline: identify, understand, plan, and try workers until one has answered.
+"""The one pipeline: identify, understand, plan, admit, and try workers until one has answered.
 
 A straight line. Whatever leaves it (an answer, an error, a client that left, the time limit, a
 server that stops) goes through `Exchange.close`, exactly once.
@@ -7,35 +7,26 @@ server that stops) goes through `Exchange.close`, exactly once.
 import asyncio
 
 from inference.contract.kinds import Outcome
-from inference.contract.snapshot import RouteRecord, TargetRecord
-from inference.decisions.dispatch import Tried
 from inference.errors import (
-    AttemptOverdue,
     ClientLeft,
-    Fault,
     GatewayError,
     GatewayStopping,
     InternalError,
     NoCapacity,
     UpstreamError,
-    UpstreamPromptTooLong,
 )
+from inference.gateway.admission import admit_unplanned, give_back, next_within_limits, with_bound
 from inference.gateway.attempts import Attempt
-from inference.gateway.downstream import respond
-from inference.gateway.error_responses import error_frame, error_response
+from inference.gateway.error_responses import error_response
 from inference.gateway.exchange import Exchange
-from inference.gateway.failures import failure_of_refusal, failure_of_status
-from inference.gateway.headers import answer_headers, upstream_headers, upstream_request_id
+from inference.gateway.headers import answer_headers
+from inference.gateway.hedging import Race
 from inference.gateway.keepalive import KeepAlive
-from inference.gateway.relay import relay_stream, relay_whole
-from inference.gateway.schemas import InferenceRequest, upstream_body
-from inference.workers.answers import Answer, Pulse, Timeouts
-from inference.workers.base import BackendTraits
-from inference.workers.connections import Request
+from inference.gateway.relay import broken_off, open_stream, pass_stream, read_whole, send_whole
+from inference.gateway.schemas import InferenceRequest
+from inference.gateway.sending import Trials, ask, in_time
+from inference.gateway.turns import degrade
 from inference.workers.registry import REGISTRY as BACKENDS
-
-# An error's body is read for its message only.
-_MAX_ERROR_BYTES = 1024 * 1024
 
 
 async def run(exchange: Exchange) -> None:
@@ -55,131 +46,95 @@ async def run(exchange: Exchange) -> None:
 
 async def _answer(exchange: Exchange) -> None:
     exchange.identify()
-    request = await exchange.understand()
-    plan = exchange.make_plan(request)
-    tried: list[Tried] = []
-    failures: list[UpstreamError] = []
-    while (attempt := await exchange.next_attempt(plan, tried)) is not None:
+    try:
+        request = await exchange.understand()
+        plan = exchange.make_plan(request)
+    except ClientLeft:
+        raise
+    except GatewayError:
+        await admit_unplanned(exchange)
+        raise
+    await exchange.admit(plan)
+    plan, request = degrade(exchange, plan), exchange.request or request
+    request = with_bound(exchange, plan, request)
+    alive = KeepAlive(exchange, plan.route.keep_alive_ms if request.is_stream else None)
+    exchange.silence = alive.silence
+    trials = Trials(exchange)
+    while (attempt := await next_within_limits(exchange, plan, trials.tried)) is not None:
         await exchange.open_books(plan, attempt)
+        if plan.route.hedge_after_ms is not None:
+            if await _raced(exchange, attempt, request, trials=trials, alive=alive):
+                return
+            continue
         try:
-            await _attempt_in_time(exchange, attempt, request)
+            await in_time(attempt, _attempt(exchange, attempt, request, alive))
         except UpstreamError as error:
-            attempt.end(exchange.services.stopwatch(), error)
-            if error.fault is not Fault.CALLER:
-                exchange.services.metrics.failed_attempt(attempt.planned.pool.id, error.code)
-            if not error.is_retryable or exchange.downstream.has_started:
-                raise
-            failures.append(error)
-            tried.append(_tried(attempt, error))
+            trials.note(attempt, error)
         else:
             return
-    if not failures:
+    if not trials.failures:
         raise NoCapacity
-    raise failures[0 if exchange.is_out_of_retries else -1]
+    raise trials.failures[0 if exchange.is_out_of_retries else -1]
 
 
-def _tried(attempt: Attempt, error: UpstreamError) -> Tried:
-    return Tried(
-        attempt.planned.target.id,
-        attempt.worker_id,
-        may_repeat=error.may_repeat,
-        was_too_long=isinstance(error, UpstreamPromptTooLong),
-    )
-
-
-async def _attempt_in_time(exchange: Exchange, attempt: Attempt, request: InferenceRequest) -> None:
-    """Make an attempt within its target's time limit, if it has one; the route's is the request's.
-
-    The limit is lifted once the answer is whole: what is left then is not the worker's.
-    """
-    total_ms = attempt.planned.target.total_timeout_ms
-    if total_ms is None:
-        await _attempt(exchange, attempt, request)
-        return
-    try:
-        async with asyncio.timeout(total_ms / 1000) as attempt.limit:
-            await _attempt(exchange, attempt, request)
-    except TimeoutError as error:
-        raise AttemptOverdue from error
-    finally:
-        attempt.limit = None
-
-
-async def _attempt(exchange: Exchange, attempt: Attempt, request: InferenceRequest) -> None:
+async def _attempt(
+    exchange: Exchange, attempt: Attempt, request: InferenceRequest, alive: KeepAlive
+) -> None:
     """Send the request to one worker and pass its answer on."""
-    assert exchange.plan is not None
     traits = BACKENDS[attempt.planned.pool.backend]
-    alive = KeepAlive(exchange, exchange.plan.route.keep_alive_ms if request.is_stream else None)
-    answer = await _send(exchange, attempt, request, traits=traits, pulse=alive.pulse)
-    if not 200 <= answer.status < 300:
-        raise await _failure(attempt, answer, traits)
-    if request.is_stream:
-        await relay_stream(exchange, attempt, answer, request=request, traits=traits, alive=alive)
-    else:
-        await relay_whole(exchange, attempt, answer)
+    if attempt.number > 1:
+        alive.count_anew()
+    answer = await ask(exchange, attempt, request, traits=traits, pulse=alive.pulse)
+    if not request.is_stream:
+        await send_whole(exchange, attempt, await read_whole(exchange, attempt, answer))
+        return
+    data = await open_stream(exchange, attempt, answer, request=request, traits=traits, alive=alive)
+    await pass_stream(exchange, attempt, data, alive)
 
 
-async def _failure(attempt: Attempt, answer: Answer, traits: BackendTraits) -> UpstreamError:
-    """What an answer other than 2xx means; its body is read only if that depends on it."""
-    failure = failure_of_status(
-        answer.status, saturated=traits.saturated_statuses, retry_after=answer.retry_after
-    )
-    if failure is not None:
-        return failure
-    body = await answer.read_all(_MAX_ERROR_BYTES)
-    return failure_of_refusal(answer.status, body, secret=attempt.secret)
-
-
-async def _send(
+async def _raced(
     exchange: Exchange,
     attempt: Attempt,
     request: InferenceRequest,
     *,
-    traits: BackendTraits,
-    pulse: Pulse | None,
-) -> Answer:
-    address, pool = attempt.address, attempt.planned.pool
-    outgoing = Request(
-        path=address.paths[exchange.endpoint],
-        headers=upstream_headers(
-            address,
-            request_id=upstream_request_id(exchange.event_id, attempt.number),
-            is_stream=request.is_stream,
-            forwarded=exchange.downstream.headers.forwarded,
-        ),
-        body=upstream_body(
-            request, served_model=pool.served_model_name, usage_options=traits.usage_options
-        ),
-    )
+    trials: Trials,
+    alive: KeepAlive,
+) -> bool:
+    """The same with a second worker if the first is slow; False if another attempt may be made."""
     assert exchange.plan is not None
-    timeouts = _timeouts(exchange.plan.route, attempt.planned.target)
-    attempt.was_sent = True
-    attempt.answer = await address.origin.post(outgoing, timeouts, pulse)
-    return attempt.answer
-
-
-def _timeouts(route: RouteRecord, target: TargetRecord) -> Timeouts:
-    """The target's own where it has some, else the route's."""
-    return Timeouts(
-        connect_s=(target.connect_timeout_ms or route.connect_timeout_ms) / 1000,
-        first_byte_s=(target.first_byte_timeout_ms or route.first_byte_timeout_ms) / 1000,
-        idle_s=(target.idle_timeout_ms or route.idle_timeout_ms) / 1000,
-    )
+    hedge_after_s = (exchange.plan.route.hedge_after_ms or 0) / 1000
+    race = Race(exchange, request, trials=trials, alive=alive)
+    data = await race.run(attempt, hedge_after_s=hedge_after_s)
+    winner = race.winner
+    if winner is None or data is None:
+        return False
+    try:
+        if request.is_stream:
+            await in_time(winner, pass_stream(exchange, winner, data, alive))
+        else:
+            await in_time(winner, send_whole(exchange, winner, data))
+    except UpstreamError as error:
+        trials.note(winner, error)
+        return False
+    return True
 
 
 async def _fail(exchange: Exchange, error: GatewayError) -> None:
     """End the exchange with an error: a response if nothing was sent yet, else a broken stream."""
     downstream = exchange.downstream
+    give_back(exchange, error)
     if isinstance(error, ClientLeft):
         await exchange.close(Outcome.CANCELLED, http_status=error.http_status, error=error)
         return
     if downstream.has_started:
         await exchange.close(Outcome.ERROR, http_status=200, error=error)
-        await downstream.abort(error_frame(error))
+        await downstream.abort(broken_off(exchange, error))
         return
     outcome = Outcome.ERROR if exchange.attempts else Outcome.REFUSED
-    response = error_response(error)
+    response = error_response(error, exchange.dialect)
     await exchange.close(outcome, http_status=response.status, error=error)
-    headers = answer_headers(exchange.event_id, content_length=len(response.body))
+    headers = answer_headers(
+        exchange.event_id, content_length=len(response.body), dialect=exchange.dialect
+    )
     headers += response.headers + exchange.debug_headers()
-    await respond(downstream, response.status, headers, response.body)
+    await downstream.respond(response.status, headers, response.body)

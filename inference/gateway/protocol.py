@@ -3,7 +3,7 @@
 The hook (`http=`) is public, what is overridden here is not: uvicorn is pinned, and the tests of
 this module say what is relied on. Added: a call when the client is gone, an end without an end for
 broken streams, bounds on heads and on bodies nobody reads, refusals in OpenAI's shape, a stop that
-answers the request that is on its way.
+answers the request that is on its way, one timer a connection in place of three a request.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from inference.errors import GatewayError, InternalError, InvalidRequest
 from inference.gateway.error_responses import error_body
+from inference.watchdog import Watchdog
 
 EXTENSION = "headworks.connection"
 """Under this name the connection is found in the extensions of an ASGI scope."""
@@ -62,10 +63,11 @@ class GatewayProtocol(HttpToolsProtocol):
     """Whether the request's body is no HTTP; nothing that comes after it is read."""
     _is_stopping = False
     _is_in_head = True
+    _is_head_timed = False
     _head_bytes = 0
     _unread_bytes = 0
     _framing_bytes = 0
-    _guard: asyncio.TimerHandle | None = None
+    _watchdog: Watchdog
 
     @property
     def is_write_paused(self) -> bool:
@@ -99,15 +101,23 @@ class GatewayProtocol(HttpToolsProtocol):
     def cut_off(self) -> None:
         """Close without a proper end, as soon as what was written is out or `FLUSH_S` passed."""
         self.transport.close()
-        self._set_guard(FLUSH_S)
+        self._watchdog.set(FLUSH_S, self.transport.abort)
+
+    async def gone(self) -> None:
+        """Return once the client is gone; takes the place of any other `on_lost`."""
+        if not self.is_lost:
+            told = asyncio.Event()
+            self.on_lost = told.set
+            await told.wait()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._set_guard(HEAD_TIMEOUT_S)
+        self._watchdog = Watchdog(self.loop)
+        self._time_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_lost = True
-        self._stop_guard()
+        self._watchdog.close()
         super().connection_lost(exc)
         on_lost, self.on_lost = self.on_lost, None
         if on_lost is not None:
@@ -129,22 +139,23 @@ class GatewayProtocol(HttpToolsProtocol):
             self._refuse(400, InvalidRequest("The request's chunks or trailers are too large."))
 
     def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self.scope["extensions"] = {EXTENSION: self}  # type: ignore[dict-item]
-        if self._guard is None or self._is_stopping:
-            self._set_guard(HEAD_TIMEOUT_S)
+        self.url = b""
+        self.expect_100_continue = False
+        self.headers = []
+        if not self._is_head_timed or self._is_stopping:
+            self._time_head()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._is_in_head:  # a trailer is no header
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        self._stop_guard()
-        self._is_in_head = False
+        self._watchdog.clear()
+        self._is_in_head = self._is_head_timed = False
         self._head_bytes = self._framing_bytes = self._unread_bytes = 0
         if not self.url.startswith((b"/", b"http")):
             raise httptools.HttpParserInvalidURLError
-        super().on_headers_complete()
+        self._begin()
         if self._is_stopping:
             self.cycle.keep_alive = False
 
@@ -161,15 +172,22 @@ class GatewayProtocol(HttpToolsProtocol):
         self._is_in_head = True
         self._framing_bytes = 0
         if self.cycle.response_complete:
-            self._stop_guard()
+            self._wait_for_next()
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        super().on_response_complete()
-        if self.cycle.response_complete and not self._is_in_head:
-            self._set_guard(HEAD_TIMEOUT_S)  # for the rest of a body nobody reads
-        elif self._is_stopping and self.cycle.response_complete and not self._head_bytes:
-            self._close_soon()
+        self.server_state.total_requests += 1
+        is_closing = self.transport.is_closing()
+        if not is_closing:
+            self.flow.resume_reading()
+            if self.pipeline:
+                self._start_asgi_task(*self.pipeline.pop())
+        if not self.cycle.response_complete:
+            return
+        if not self._is_in_head:
+            self._watchdog.set(HEAD_TIMEOUT_S, self.transport.abort)  # for a body nobody reads
+        elif not (is_closing or self._is_head_timed):
+            self._wait_for_next()
 
     def send_400_response(self, msg: str) -> None:
         """Answer what the parser stopped at: no HTTP, or a callback that failed."""
@@ -196,6 +214,15 @@ class GatewayProtocol(HttpToolsProtocol):
         )
         self.cut_off()
 
+    def _begin(self) -> None:
+        """Start the request whose head has come, by ASGI, or queue it up behind another."""
+        kept = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()  # which makes a scope
+        self.url, self.headers, self.expect_100_continue = kept
+        self.scope["headers"] = self.headers
+        self.scope["extensions"] = {EXTENSION: self}  # type: ignore[dict-item]
+        super().on_headers_complete()
+
     def _break_off(self) -> None:
         """End a request under way: by its own answer if its body is at fault and none has begun."""
         if self._is_in_head or self.pipeline or self.cycle.response_started:
@@ -205,22 +232,23 @@ class GatewayProtocol(HttpToolsProtocol):
         self.cycle.keep_alive = False
         self.cycle.message_event.set()
 
+    def _wait_for_next(self) -> None:
+        """Close a connection that is free after a while, soon if the process stops."""
+        if self._is_stopping:
+            self._close_soon()
+        else:
+            self._watchdog.set(self.timeout_keep_alive, self.transport.close)
+
     def _close_soon(self) -> None:
         """Close a connection that is free unless a request comes.
 
-        What came while the loop was busy is read before the second of the timers is looked at.
+        What came while the loop was busy is read before the second of the times is over.
         """
-        self._stop_guard()
-        self._guard = self.loop.call_later(LAST_REQUEST_S, self._close_next)
+        self._watchdog.set(LAST_REQUEST_S, self._close_next)
 
     def _close_next(self) -> None:
-        self._guard = self.loop.call_later(_NEXT_TURN_S, self.transport.close)
+        self._watchdog.set(_NEXT_TURN_S, self.transport.close)
 
-    def _set_guard(self, delay_s: float) -> None:
-        self._stop_guard()
-        self._guard = self.loop.call_later(delay_s, self.transport.abort)
-
-    def _stop_guard(self) -> None:
-        if self._guard is not None:
-            self._guard.cancel()
-            self._guard = None
+    def _time_head(self) -> None:
+        self._is_head_timed = True
+        self._watchdog.set(HEAD_TIMEOUT_S, self.transport.abort)

@@ -6,14 +6,14 @@ from inference.contract.events import Opening, Origin
 from inference.contract.kinds import Endpoint
 from inference.contract.sealing import without_secrets
 from inference.contract.snapshot import ConfigSnapshot, KeyRecord, RouteRecord
+from inference.decisions.facts import Standing
 from inference.decisions.plan import Plan
-from inference.decisions.routing.base import Choice, Score
-from inference.fleet.worker import Worker
+from inference.decisions.record import Step
+from inference.decisions.record import decision_record as record_of
 from inference.gateway.attempts import Attempt
 from inference.gateway.schemas import InferenceRequest
 
 MAX_MODEL_CHARS = 128
-_SCORE_DIGITS = 6
 
 
 def origin_record(
@@ -24,6 +24,9 @@ def origin_record(
     request: InferenceRequest | None,
     route: RouteRecord | None,
     gateway: str,
+    standing: Standing,
+    end_user: str | None = None,
+    rule_id: str | None = None,
 ) -> Origin:
     """Who asked for what. A request that could not be read asked for the model ""."""
     return Origin(
@@ -39,6 +42,11 @@ def origin_record(
         version=snapshot.version,
         route_id=None if route is None else route.id,
         route_name=None if route is None else route.name,
+        end_user=end_user,
+        tags=standing.tags,
+        priority=standing.priority,
+        task=standing.task,
+        rule_id=rule_id,
     )
 
 
@@ -73,18 +81,9 @@ def opening_record(
 def decision_record(
     plan: Plan, attempts: Sequence[Attempt], *, is_out_of_retries: bool = False
 ) -> dict[str, object]:
-    """Plan and choices as data: the same in the event, in the debug header and in a test."""
-    record: dict[str, object] = {
-        "at": plan.at,
-        "route": plan.route.id,
-        "strategy": plan.route.strategy.value,
-        "u": plan.u,
-        "targets": [planned.target.id for planned in plan.targets],
-        "attempts": [_attempt_record(attempt) for attempt in attempts],
-    }
-    if is_out_of_retries:
-        record["out_of_retries"] = True
-    return record
+    """Plan and choices as data: the same in the event, in the debug header and in Explain."""
+    steps = [_step_of(attempt) for attempt in attempts]
+    return record_of(plan, steps, is_out_of_retries=is_out_of_retries)
 
 
 def model_name(model: str) -> str:
@@ -93,36 +92,14 @@ def model_name(model: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 
-def _attempt_record(attempt: Attempt) -> dict[str, object]:
-    record: dict[str, object] = {
-        "target": attempt.planned.target.id,
-        "worker": attempt.worker_id,
-        "inflight": attempt.inflight_before,
-    }
-    if attempt.choice.score is not None:
-        record |= _choice_record(attempt.choice, attempt.choice.score)
-    if attempt.choice.room.is_panic:
-        record["panic"] = True
-    if attempt.is_trial:
-        record["trial"] = True
-    if attempt.placement.set_aside:
-        record["set_aside"] = list(attempt.placement.set_aside)
-    if attempt.error is not None:
-        record["error"] = attempt.error.code.value
-    return record
-
-
-def _choice_record(choice: Choice[Worker], score: Score) -> dict[str, object]:
-    """Why this one of several, term by term."""
-    record: dict[str, object] = {
-        "candidates": choice.candidates,
-        "u": choice.u,
-        "wait": round(score.wait, _SCORE_DIGITS),
-        "wait_prefill": round(score.prefill, _SCORE_DIGITS),
-        "wait_requests": round(score.requests, _SCORE_DIGITS),
-        "wait_kv": round(score.kv, _SCORE_DIGITS),
-        "least_wait": round(choice.least_wait, _SCORE_DIGITS),
-    }
-    if choice.is_warm:
-        record["warm"] = True
-    return record
+def _step_of(attempt: Attempt) -> Step:
+    return Step(
+        attempt.planned,
+        attempt.worker_id,
+        attempt.inflight_before,
+        attempt.choice,
+        is_trial=attempt.is_trial,
+        set_aside=attempt.placement.set_aside,
+        error_code=None if attempt.error is None else attempt.error.code.value,
+        is_hedge=attempt.is_hedge,
+    )

@@ -1,22 +1,22 @@
 """From a worker's answer to the client's: a whole one, or a stream of events."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 import msgspec
 
-from inference.contract.events import Usage
 from inference.contract.kinds import Endpoint, Outcome
-from inference.decisions.cost import usage_from
-from inference.errors import UpstreamBadAnswer, UpstreamClosed
+from inference.decisions.usage import usage_of
+from inference.errors import GatewayError, UpstreamBadAnswer, UpstreamClosed
 from inference.gateway.attempts import Attempt
-from inference.gateway.downstream import respond
+from inference.gateway.chunks import ChunkReader
+from inference.gateway.error_responses import error_frame
 from inference.gateway.exchange import Exchange
 from inference.gateway.failures import failure_of_error_member
 from inference.gateway.headers import EVENT_STREAM, answer_headers
 from inference.gateway.keepalive import KeepAlive
+from inference.gateway.named import NamedEventReader, next_sequence_number
 from inference.gateway.schemas import InferenceRequest
-from inference.gateway.streaming import DONE, BadFrame, StreamFilter
+from inference.gateway.streaming import BadFrame, StreamFilter
 from inference.workers.answers import Answer
 from inference.workers.base import BackendTraits
 
@@ -29,6 +29,9 @@ MAX_ANSWER_BYTES = 64 * 1024 * 1024
 
 _OK = 200
 
+# One that ran into its limit is as whole as it gets; others are still to come, or never will.
+_ENDED = (None, "completed", "incomplete")
+
 
 class _Whole(msgspec.Struct):
     """What is looked at of an answer: of each endpoint the member that makes it one."""
@@ -36,8 +39,13 @@ class _Whole(msgspec.Struct):
     usage: object = None
     choices: list[msgspec.Raw] | None = None
     data: list[msgspec.Raw] | None = None
+    results: msgspec.Raw = msgspec.Raw(b"")
+    output: msgspec.Raw = msgspec.Raw(b"")
+    content: msgspec.Raw = msgspec.Raw(b"")
     tokens: msgspec.Raw = msgspec.Raw(b"")
     prompt: msgspec.Raw = msgspec.Raw(b"")
+    input_tokens: object = None
+    status: object = None
     error: msgspec.Raw = msgspec.Raw(b"")
 
 
@@ -46,27 +54,40 @@ _decode_whole = msgspec.json.Decoder(_Whole).decode
 _IS_ANSWER: Mapping[Endpoint, Callable[[_Whole], bool]] = {
     Endpoint.CHAT: lambda whole: bool(whole.choices),
     Endpoint.COMPLETIONS: lambda whole: bool(whole.choices),
+    Endpoint.RESPONSES: lambda whole: (
+        bytes(whole.output).startswith(b"[") and whole.status in _ENDED
+    ),
+    Endpoint.MESSAGES: lambda whole: bytes(whole.content).startswith(b"["),
     Endpoint.EMBEDDINGS: lambda whole: bool(whole.data),
+    Endpoint.RERANK: lambda whole: _has_items(bytes(whole.results)),
+    Endpoint.SCORE: lambda whole: bool(whole.data),
     Endpoint.TOKENIZE: lambda whole: bytes(whole.tokens).startswith(b"["),
     Endpoint.DETOKENIZE: lambda whole: bytes(whole.prompt).startswith(b'"'),
+    Endpoint.COUNT_TOKENS: lambda whole: isinstance(whole.input_tokens, int),
 }
 
 
-async def relay_whole(exchange: Exchange, attempt: Attempt, answer: Answer) -> None:
-    """Pass on an answer that is one JSON object, or raise UpstreamError."""
+async def read_whole(exchange: Exchange, attempt: Attempt, answer: Answer) -> bytes:
+    """Read an answer that is one JSON object, or raise UpstreamError."""
     body = await answer.read_all(MAX_ANSWER_BYTES)
     whole = _parsed(body, attempt)
-    if not _IS_ANSWER[exchange.endpoint](whole):
-        attempt.usage = _usage_of(whole)
+    is_answer = _IS_ANSWER[exchange.endpoint](whole)
+    if is_answer or whole.usage is not None:
+        attempt.usage = usage_of(exchange.endpoint, whole.usage)
+    if not is_answer:
         raise UpstreamBadAnswer
-    attempt.usage = _usage_in(whole, exchange.endpoint)
+    return body
+
+
+async def send_whole(exchange: Exchange, attempt: Attempt, body: bytes) -> None:
+    """Pass on an answer that was read, once its end is in the books."""
     attempt.end(exchange.services.stopwatch())
     await exchange.close(Outcome.OK, http_status=_OK)
-    headers = answer_headers(exchange.event_id, content_length=len(body))
-    await respond(exchange.downstream, _OK, headers + exchange.debug_headers(), body)
+    headers = answer_headers(exchange.event_id, content_length=len(body), dialect=exchange.dialect)
+    await exchange.downstream.respond(_OK, headers + exchange.debug_headers(), body)
 
 
-async def relay_stream(
+async def open_stream(
     exchange: Exchange,
     attempt: Attempt,
     answer: Answer,
@@ -74,18 +95,29 @@ async def relay_stream(
     request: InferenceRequest,
     traits: BackendTraits,
     alive: KeepAlive,
-) -> None:
-    """Pass on a stream of events, or raise UpstreamError.
+    is_racing: bool = False,
+) -> bytes:
+    """Read a stream of events up to its first content, or raise UpstreamError.
 
-    Nothing is sent before there is content, for as long as `HOLD_S` and the route's keep-alive; the
-    last bytes are sent after the end is in the books.
+    What came is held until then, for as long as `HOLD_S` and the route's keep-alive. In a race the
+    caller may have been sent comments meanwhile.
     """
     if not answer.content_type.startswith(EVENT_STREAM):
         _parsed(await answer.read_all(MAX_ANSWER_BYTES), attempt)
         raise UpstreamBadAnswer
-    attempt.stream = stream = _filter_for(request, traits)
-    alive.count_from(answer.began_s)
-    data = await _held_frames(exchange, attempt, answer, stream, alive)
+    attempt.stream = stream = _filter_for(exchange.endpoint, request, traits)
+    is_held = is_racing or not exchange.downstream.has_started
+    return await _held_frames(exchange, attempt, answer, stream, alive) if is_held else b""
+
+
+async def pass_stream(exchange: Exchange, attempt: Attempt, data: bytes, alive: KeepAlive) -> None:
+    """Pass on a stream that was opened, of which this came, or raise UpstreamError.
+
+    The last bytes are sent after the end is in the books.
+    """
+    answer, stream = attempt.answer, attempt.stream
+    assert answer is not None
+    assert stream is not None
     await alive.begin()
     while not stream.is_done:
         await alive.write(data)
@@ -100,7 +132,14 @@ async def relay_stream(
         _check(stream, attempt)
     attempt.end(exchange.services.stopwatch())
     await exchange.close(Outcome.OK, http_status=_OK)
-    await exchange.downstream.end(data + DONE)
+    await exchange.downstream.end(data + stream.closing)
+
+
+def broken_off(exchange: Exchange, error: GatewayError) -> bytes:
+    """The last event of a stream that ends with an error."""
+    stream = exchange.attempts[-1].stream if exchange.attempts else None
+    number = 0 if stream is None else next_sequence_number(stream.recent)
+    return error_frame(error, exchange.dialect, sequence_number=number)
 
 
 async def _held_frames(
@@ -108,15 +147,14 @@ async def _held_frames(
 ) -> bytes:
     """Everything up to the first content, or what came within `HOLD_S` of the first frame.
 
-    It is less if the caller was silent for too long by then; nothing if the answer has begun.
+    It is less if the caller was told nothing for too long by then.
     """
     held: list[bytes] = []
     size = 0
     due_s: float | None = None
-    is_held = not exchange.downstream.has_started
-    while is_held and not stream.has_content and size <= MAX_HELD_BYTES:
+    while not stream.has_content and size <= MAX_HELD_BYTES:
         hold_s = None if due_s is None else max(due_s - exchange.services.stopwatch(), 0.0)
-        frames = await _next_frames(answer, stream, _sooner(hold_s, alive.left_s))
+        frames = await _next_frames(answer, stream, sooner(hold_s, alive.left_s))
         _check(stream, attempt)
         if frames is None:
             break
@@ -129,7 +167,8 @@ async def _held_frames(
     return b"".join(held)
 
 
-def _sooner(one: float | None, other: float | None) -> float | None:
+def sooner(one: float | None, other: float | None) -> float | None:
+    """The shorter of two waits; None is for ever."""
     return min((wait_s for wait_s in (one, other) if wait_s is not None), default=None)
 
 
@@ -157,31 +196,29 @@ def _check(stream: StreamFilter, attempt: Attempt) -> None:
         raise UpstreamBadAnswer
 
 
-def _usage_of(whole: _Whole) -> Usage | None:
-    return usage_from(whole.usage) if isinstance(whole.usage, dict) else None
+def _filter_for(
+    endpoint: Endpoint, request: InferenceRequest, traits: BackendTraits
+) -> StreamFilter:
+    """How the streams of an endpoint are read.
 
-
-def _usage_in(whole: _Whole, endpoint: Endpoint) -> Usage | None:
-    """What an answer used; what an endpoint never uses is 0, said or not."""
-    if endpoint in (Endpoint.TOKENIZE, Endpoint.DETOKENIZE):
-        return Usage(prompt_tokens=0, completion_tokens=0)
-    usage = _usage_of(whole)
-    if usage is not None and endpoint is Endpoint.EMBEDDINGS:
-        return replace(usage, completion_tokens=0)
-    return usage
-
-
-def _filter_for(request: InferenceRequest, traits: BackendTraits) -> StreamFilter:
-    """Frame usage that we asked for is not for the client; what the backend sends anyway may be.
-
-    What we asked for is counted for each choice alone.
+    Frame usage that we asked for is not for the client; what the backend sends anyway may be. What
+    we asked for is counted for each choice alone.
     """
+    if not request.takes_stream_options:
+        return StreamFilter(NamedEventReader(endpoint))
     is_ours = "continuous_usage_stats" in traits.usage_options
     return StreamFilter(
-        shows_usage=request.shows_usage,
-        shows_frame_usage=request.shows_continuous_usage or (request.shows_usage and not is_ours),
-        choices_each=request.answers_each if is_ours and request.facts.answers > 1 else None,
+        ChunkReader(
+            shows_usage=request.shows_usage,
+            shows_frame_usage=request.shows_continuous_usage
+            or (request.shows_usage and not is_ours),
+            choices_each=request.answers_each if is_ours and request.facts.answers > 1 else None,
+        )
     )
+
+
+def _has_items(raw: bytes) -> bool:
+    return raw.startswith(b"[") and raw.strip(b"[] \t\r\n") != b""
 
 
 def _parsed(body: bytes, attempt: Attempt) -> _Whole:

@@ -1,102 +1,123 @@
-"""Requests of each endpoint: read as little as must be known, forward the rest as it came.
-
-The body is split at its top level only. Everything below stays the caller's bytes: unknown fields,
-large integers, floats and escapes reach the engine as they were sent.
-"""
+"""Requests of each endpoint: read as little as must be known, forward the rest as it came."""
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import msgspec
 
 from inference.contract.kinds import Endpoint
+from inference.contract.values import frozen
 from inference.decisions.cost import bound_prompt_tokens
-from inference.decisions.plan import RequestFacts
+from inference.decisions.facts import RequestFacts
 from inference.errors import InvalidRequest
+from inference.gateway.members import (
+    Members,
+    check_list,
+    check_text_or_list,
+    count_items,
+    count_prompts,
+    flag,
+    is_given,
+    is_true,
+    join_members,
+    object_of,
+    split_members,
+    text_of,
+    value_of,
+    whole_number,
+)
 
-Members = Mapping[str, msgspec.Raw]
-
-_split = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder().decode
-_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
-
-_LIST = ord("[")
-
-# A text, a list of tokens, or a list of those.
-_TEXT_OR_LIST = re.compile(rb'"|\[\s*(?:[0-9\]]|(?P<first_of_many>.))', re.DOTALL)
 
 # vLLM's other two are no JSON but bytes, with what belongs to them in a header.
 _ENCODING_FORMATS = (None, "float", "base64")
 
-# Half of a pair of escapes: the decoder looks for the other half, and says only what it found.
-_HALF_A_PAIR = re.compile(rb"(?<!\\)\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u)")
-_PAIR_BYTES = 12
-_POSITION = re.compile(r"\(byte (\d+)\)")
-
-
 # Pictures and sounds in a conversation: data URLs, and the bare base64 of an `input_audio`.
 _MEDIA = re.compile(rb'"data(?::[^",\s]{1,100};base64,[^"]*|"\s*:\s*"[^"]*)"')
 
+# What would need an answer to be kept: a worker keeps its own to itself, and forgets them.
+_STORED = {
+    "previous_response_id": "send the whole conversation as `input`",
+    "conversation": "send the whole conversation as `input`",
+    "background": "leave it out, and stream if the answer takes long",
+}
 
-@dataclass(frozen=True, slots=True)
+# vLLM takes no null for `background`, which is neither here nor there.
+_STORES_NOTHING = {"store": b"false"}
+_NOR_LATER = {**_STORES_NOTHING, "background": b"false"}
+
+# The two sides of what is scored, by the names that engines have given them.
+_SIDES = (
+    ("text_1", "text_2"),
+    ("queries", "documents"),
+    ("queries", "items"),
+    ("data_1", "data_2"),
+)
+
+
+@frozen
 class InferenceRequest:
     """A request, understood as far as the gateway must.
 
-    `shows_usage` and `shows_continuous_usage` are what the caller asked to see in its stream, which
-    is not what the gateway asks the engine for. `answers_each` is how many each prompt is to get.
+    `prompt_members` are those that make the prompt, in its order. `replaced` are members that a
+    worker gets in place of the caller's. `shows_usage` and `shows_continuous_usage` are what the
+    caller asked to see in its stream, which is not what the gateway asks the engine for; where
+    `takes_stream_options` is false, an engine tells its usage unasked. `answers_each` is how many
+    each prompt is to get.
     """
 
     model: str
     facts: RequestFacts
     members: Members
-    prompt_member: str
+    prompt_members: tuple[str, ...]
     is_stream: bool = False
+    takes_stream_options: bool = False
     shows_usage: bool = False
     shows_continuous_usage: bool = False
     stream_options: Members = field(default_factory=dict)
     answers_each: int = 1
+    replaced: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def prompt_bytes(self) -> bytes:
         """What the model is given, as the caller wrote it: JSON of messages, prompt or input."""
-        return bytes(self.members[self.prompt_member])
+        members = self.members
+        return b"".join([members[name] for name in self.prompt_members if name in members])
 
     @property
     def media_bytes(self) -> int:
         """How much of the prompt is no text, so that its length says nothing of its tokens."""
-        prompt = self.members[self.prompt_member]
-        if self.prompt_member == "prompt_embeds":
-            return len(bytes(prompt))
+        prompt = self.prompt_bytes
+        if self.prompt_members == ("prompt_embeds",):
+            return len(prompt)
         return sum(found.end() - found.start() for found in _MEDIA.finditer(prompt))
 
 
 def parse_request(endpoint: Endpoint, body: bytes) -> InferenceRequest:
     """Understand a body, or raise InvalidRequest naming the field at fault."""
-    members = _members(body)
-    return _READERS[endpoint](_model(members), members, body)
+    members = split_members(body)
+    return _READERS[endpoint](text_of(members, "model"), members, body)
 
 
 def _read_chat(model: str, members: Members, body: bytes) -> InferenceRequest:
-    _check_list(members, "messages")
-    requested = _whole_number(members, "max_completion_tokens")
-    if requested is None:
-        requested = _whole_number(members, "max_tokens")
+    check_list(members, "messages")
+    bounds = (whole_number(members, "max_completion_tokens"), whole_number(members, "max_tokens"))
     answers = _answers(members, "n")
     facts = RequestFacts(
         model=model,
         prompt_tokens_max=_prompt_bound(body),
-        output_tokens_requested=requested,
+        # engines differ in which of two they go by
+        output_tokens_requested=max((one for one in bounds if one is not None), default=None),
         answers=answers,
     )
-    return _generating(facts, members, prompt_member="messages", answers_each=answers)
+    return _with_stream_options(facts, members, "messages", answers_each=answers)
 
 
 def _read_completion(model: str, members: Members, body: bytes) -> InferenceRequest:
-    given = [name for name in ("prompt", "prompt_embeds") if _is_given(members, name)] or ["prompt"]
-    prompts = sum(_prompts(members, name) for name in given)
-    requested = _whole_number(members, "max_tokens")
+    given = [name for name in ("prompt", "prompt_embeds") if is_given(members, name)] or ["prompt"]
+    prompts = sum(count_prompts(members, name) for name in given)
+    requested = whole_number(members, "max_tokens")
     if requested == 0:
         requested = 1  # an engine that is to echo and no more generates one token all the same
     answers = _answers(members, "n")
@@ -106,115 +127,189 @@ def _read_completion(model: str, members: Members, body: bytes) -> InferenceRequ
         prompt_tokens_max=_prompt_bound(body, texts=prompts),
         output_tokens_requested=requested,
         answers=prompts * max(answers, _answers(members, "best_of")),
+        prompts=prompts,
     )
-    return _generating(facts, members, prompt_member=given[0], answers_each=answers)
+    return _with_stream_options(facts, members, given[0], answers_each=answers)
+
+
+def _read_response(model: str, members: Members, body: bytes) -> InferenceRequest:
+    """Nothing is stored: the next request may go to another worker, which would know nothing."""
+    for name, advice in _STORED.items():
+        if is_given(members, name) and bytes(members[name]) != b"false":
+            raise InvalidRequest(
+                f"`{name}` is not offered, because responses are not stored here: {advice}.",
+                param=name,
+            )
+    check_text_or_list(members, "input")
+    flag(members, "store")
+    facts = RequestFacts(
+        model=model,
+        endpoint=Endpoint.RESPONSES,
+        prompt_tokens_max=_prompt_bound(body, texts=2),  # one of text alone, and its instructions
+        output_tokens_requested=whole_number(members, "max_output_tokens"),
+    )
+    return InferenceRequest(
+        model,
+        facts,
+        members,
+        ("instructions", "input"),
+        is_stream=flag(members, "stream"),
+        replaced=_NOR_LATER if "background" in members else _STORES_NOTHING,
+    )
+
+
+def _read_message(model: str, members: Members, body: bytes) -> InferenceRequest:
+    check_list(members, "messages")
+    facts = RequestFacts(
+        model=model,
+        endpoint=Endpoint.MESSAGES,
+        prompt_tokens_max=_prompt_bound(body, texts=1),
+        output_tokens_requested=whole_number(members, "max_tokens"),
+    )
+    prompt = ("system", "messages")
+    return InferenceRequest(model, facts, members, prompt, is_stream=flag(members, "stream"))
 
 
 def _read_embedding(model: str, members: Members, body: bytes) -> InferenceRequest:
-    if _value(members, "encoding_format") not in _ENCODING_FORMATS:
+    if value_of(members, "encoding_format") not in _ENCODING_FORMATS:
         raise InvalidRequest("`encoding_format` must be float or base64.", param="encoding_format")
-    is_chat = _is_given(members, "messages") and not _is_given(members, "input")
+    is_chat = is_given(members, "messages") and not is_given(members, "input")
     prompt = "messages" if is_chat else "input"
-    texts = _prompts(members, prompt)
+    texts = count_prompts(members, prompt)
     facts = RequestFacts(
         model=model,
         endpoint=Endpoint.EMBEDDINGS,
         prompt_tokens_max=_prompt_bound(body, texts=texts),
         answers=0,
+        prompts=texts,
     )
-    return InferenceRequest(model, facts, members, prompt)
+    return InferenceRequest(model, facts, members, (prompt,))
+
+
+def _read_rerank(model: str, members: Members, body: bytes) -> InferenceRequest:
+    if not is_given(members, "query"):
+        raise InvalidRequest("`query` must be given.", param="query")
+    check_list(members, "documents")
+    sides = ("query", "documents")
+    return _pairing(Endpoint.RERANK, model, members, body, sides=sides)
+
+
+def _read_score(model: str, members: Members, body: bytes) -> InferenceRequest:
+    for sides in _SIDES:
+        if all(is_given(members, side) for side in sides):
+            return _pairing(Endpoint.SCORE, model, members, body, sides=sides)
+    names = " or ".join(f"`{one}` and `{other}`" for one, other in _SIDES)
+    raise InvalidRequest(f"What is to be compared must be given: {names}.", param=_SIDES[0][0])
+
+
+def _pairing(
+    endpoint: Endpoint, model: str, members: Members, body: bytes, *, sides: tuple[str, str]
+) -> InferenceRequest:
+    """A request to compare: a model that reads both sides at once reads a lone one every time.
+
+    So it does with all that belongs to neither, as an instruction would.
+    """
+    counts = [count_items(members, side) for side in sides]
+    pairs = max(*counts, 1)
+    once = sum(
+        len(members[side]) for side, count in zip(sides, counts, strict=True) if count == pairs
+    )
+    facts = RequestFacts(
+        model=model,
+        endpoint=endpoint,
+        prompt_tokens_max=bound_prompt_tokens(
+            body_bytes=once + pairs * (len(body) - once), messages=2 * pairs
+        ),
+        answers=0,
+        prompts=pairs,
+    )
+    return InferenceRequest(model, facts, members, sides)
 
 
 def _read_tokenize(model: str, members: Members, _body: bytes) -> InferenceRequest:
-    if _is_given(members, "messages"):
-        _check_list(members, "messages")
+    if is_given(members, "messages"):
+        check_list(members, "messages")
         prompt = "messages"
     else:
         prompt = "prompt"
-        if not isinstance(_value(members, prompt), str):
+        if not isinstance(value_of(members, prompt), str):
             raise InvalidRequest("`prompt` must be a string, or `messages` a list.", param=prompt)
-    facts = RequestFacts(model, 0, answers=0, endpoint=Endpoint.TOKENIZE)
-    return InferenceRequest(model, facts, members, prompt)
+    return _counting(Endpoint.TOKENIZE, model, members, prompt)
 
 
 def _read_detokenize(model: str, members: Members, _body: bytes) -> InferenceRequest:
-    _check_list(members, "tokens")
-    facts = RequestFacts(model, 0, answers=0, endpoint=Endpoint.DETOKENIZE)
-    return InferenceRequest(model, facts, members, "tokens")
+    check_list(members, "tokens")
+    return _counting(Endpoint.DETOKENIZE, model, members, "tokens")
+
+
+def _read_count(model: str, members: Members, _body: bytes) -> InferenceRequest:
+    check_list(members, "messages")
+    return _counting(Endpoint.COUNT_TOKENS, model, members, "system", "messages")
 
 
 _READERS: Mapping[Endpoint, Callable[[str, Members, bytes], InferenceRequest]] = {
     Endpoint.CHAT: _read_chat,
     Endpoint.COMPLETIONS: _read_completion,
+    Endpoint.RESPONSES: _read_response,
+    Endpoint.MESSAGES: _read_message,
     Endpoint.EMBEDDINGS: _read_embedding,
+    Endpoint.RERANK: _read_rerank,
+    Endpoint.SCORE: _read_score,
     Endpoint.TOKENIZE: _read_tokenize,
     Endpoint.DETOKENIZE: _read_detokenize,
+    Endpoint.COUNT_TOKENS: _read_count,
 }
 
 
 def upstream_body(
-    request: InferenceRequest, *, served_model: str, usage_options: Mapping[str, bytes]
+    request: InferenceRequest,
+    *,
+    served_model: str,
+    usage_options: Mapping[str, bytes],
+    chat_bound: str = "max_tokens",
 ) -> bytes:
-    """The body a worker is sent: the caller's, but for `model` and, in streams, usage options."""
-    changed: dict[str, bytes | msgspec.Raw] = {**request.members, "model": _encode(served_model)}
-    if request.is_stream:
-        changed["stream_options"] = _joined({**request.stream_options, **usage_options})
-    return _joined(changed)
+    """The body a worker is sent: the caller's, but for `model`, what is replaced, and usage options
+    in streams that take them. A bound that the gateway sets to a chat is called `chat_bound`.
+    """
+    changed: dict[str, bytes | msgspec.Raw] = {
+        **request.members,
+        "model": _encode(served_model),
+        **request.replaced,
+    }
+    is_chat, ours = request.facts.endpoint is Endpoint.CHAT, "max_tokens"
+    if is_chat and ours in request.replaced and not is_given(request.members, ours):
+        changed[chat_bound] = changed.pop(ours)
+    if request.is_stream and request.takes_stream_options:
+        changed["stream_options"] = join_members({**request.stream_options, **usage_options})
+    return join_members(changed)
 
 
-def _members(body: bytes) -> dict[str, msgspec.Raw]:
-    if not body:
-        raise InvalidRequest("The request body is empty.")
-    try:
-        if not body.isascii():
-            body.decode()  # text that is skipped over isn't checked by the decoder
-        return _split(body)
-    except UnicodeDecodeError as error:
-        raise InvalidRequest("The request body is not valid UTF-8.") from error
-    except msgspec.ValidationError as error:
-        raise InvalidRequest("The request body must be a JSON object.") from error
-    except msgspec.DecodeError as error:
-        if _is_half_a_pair(str(error), body):
-            raise InvalidRequest(
-                "The request body is not valid Unicode: it has half of a surrogate pair."
-            ) from error
-        raise InvalidRequest(f"The request body is not valid JSON: {error}.") from error
-    except RecursionError as error:
-        raise InvalidRequest("The request body is nested too deeply.") from error
-
-
-def _is_half_a_pair(message: str, body: bytes) -> bool:
-    """Whether the decoder's complaint is about a surrogate without its other half."""
-    position = _POSITION.search(message)
-    end = len(body) if position is None else int(position[1])
-    last = body[max(end - _PAIR_BYTES, 0) : end]
-    return "surrogate" in message or _HALF_A_PAIR.search(last) is not None
-
-
-def _model(members: Members) -> str:
-    model = _value(members, "model")
-    if not isinstance(model, str) or not model:
-        raise InvalidRequest("`model` must be a non-empty string.", param="model")
-    return model
-
-
-def _generating(
-    facts: RequestFacts, members: Members, *, prompt_member: str, answers_each: int
+def _with_stream_options(
+    facts: RequestFacts, members: Members, prompt_member: str, *, answers_each: int
 ) -> InferenceRequest:
-    """A request for text, which may be a stream."""
-    is_stream = _flag(members, "stream")
-    options = _stream_options(members) if is_stream else {}
+    """A request for text that may be a stream which tells its usage if it is asked to."""
+    is_stream = flag(members, "stream")
+    options = object_of(members, "stream_options") if is_stream else {}
     return InferenceRequest(
         model=facts.model,
         facts=facts,
         members=members,
-        prompt_member=prompt_member,
+        prompt_members=(prompt_member,),
         is_stream=is_stream,
-        shows_usage=_is_true(options.get("include_usage")),
-        shows_continuous_usage=_is_true(options.get("continuous_usage_stats")),
+        takes_stream_options=True,
+        shows_usage=is_true(options.get("include_usage")),
+        shows_continuous_usage=is_true(options.get("continuous_usage_stats")),
         stream_options=options,
         answers_each=answers_each,
     )
+
+
+def _counting(
+    endpoint: Endpoint, model: str, members: Members, *prompt_members: str
+) -> InferenceRequest:
+    """A request that no model is needed for, only its tokenizer."""
+    facts = RequestFacts(model, 0, answers=0, endpoint=endpoint)
+    return InferenceRequest(model, facts, members, prompt_members)
 
 
 def _prompt_bound(body: bytes, *, texts: int = 0) -> int:
@@ -223,90 +318,5 @@ def _prompt_bound(body: bytes, *, texts: int = 0) -> int:
 
 
 def _answers(members: Members, name: str) -> int:
-    given = _whole_number(members, name)
+    given = whole_number(members, name)
     return 1 if given is None else max(given, 1)
-
-
-def _check_list(members: Members, name: str) -> None:
-    if name not in members or memoryview(members[name])[0] != _LIST:
-        raise InvalidRequest(f"`{name}` must be a list.", param=name)
-
-
-def _prompts(members: Members, name: str) -> int:
-    """How many prompts a member holds: a text or a list of tokens is one, else a list of them."""
-    raw = members.get(name)
-    start = None if raw is None else _TEXT_OR_LIST.match(raw)
-    if raw is None or start is None:
-        raise InvalidRequest(f"`{name}` must be a string or a list.", param=name)
-    return len(_items(raw)) if start["first_of_many"] else 1
-
-
-def _is_given(members: Members, name: str) -> bool:
-    return name in members and bytes(memoryview(members[name])[:5]) != b"null"
-
-
-def _stream_options(members: Members) -> dict[str, msgspec.Raw]:
-    raw = members.get("stream_options")
-    if raw is None or bytes(raw) == b"null":
-        return {}
-    try:
-        return _split(raw)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise InvalidRequest(
-            "`stream_options` must be an object.", param="stream_options"
-        ) from error
-
-
-def _flag(members: Members, name: str) -> bool:
-    raw = members.get(name)
-    if raw is None:
-        return False
-    text = bytes(raw)
-    if text not in (b"true", b"false", b"null"):
-        raise InvalidRequest(f"`{name}` must be true or false.", param=name)
-    return text == b"true"
-
-
-def _is_true(raw: msgspec.Raw | None) -> bool:
-    return raw is not None and bytes(raw) == b"true"
-
-
-def _whole_number(members: Members, name: str) -> int | None:
-    """Read what an engine would take for a whole number: 2, 2.0 and "2"; None is not given."""
-    if name not in members:
-        return None
-    value = _value(members, name)
-    if value is None:
-        return None
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
-        return int(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    raise InvalidRequest(f"`{name}` must be a whole number.", param=name)
-
-
-def _value(members: Members, name: str) -> object:
-    raw = members.get(name)
-    if raw is None:
-        return None
-    try:
-        value: object = _decode(raw)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise InvalidRequest(f"`{name}` cannot be read.", param=name) from error
-    return value
-
-
-def _joined(members: Mapping[str, bytes | msgspec.Raw]) -> bytes:
-    parts: list[bytes | msgspec.Raw] = []
-    for name, raw in members.items():
-        parts += (b"," if parts else b"{", _name(name), raw)
-    parts.append(b"}" if parts else b"{}")
-    return b"".join(parts)
-
-
-def _name(name: str) -> bytes:
-    if name.isascii() and name.isidentifier():
-        return b'"%b":' % name.encode()
-    return _encode(name) + b":"

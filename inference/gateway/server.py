@@ -9,6 +9,7 @@ from uvicorn import Config, Server
 
 from inference.contract.params import GATEWAY_DRAIN_S
 from inference.gateway.app import GatewayApp
+from inference.gateway.hot import HotProtocol
 from inference.gateway.listener import BACKLOG
 from inference.gateway.protocol import GatewayProtocol
 
@@ -45,12 +46,17 @@ class GatewayServer(QuietServer):
         await super()._wait_tasks_to_complete()
 
 
-def make_server(app: GatewayApp, *, drain_s: int = GATEWAY_DRAIN_S) -> GatewayServer:
-    """A server of this app; `serve(sockets=[…])` runs it until it has drained."""
+def make_server(
+    app: GatewayApp, *, drain_s: int = GATEWAY_DRAIN_S, is_hot: bool = True
+) -> GatewayServer:
+    """A server of this app; `serve(sockets=[…])` runs it until it has drained.
+
+    Unless it `is_hot`, every request goes by ASGI, which is slower and answers the same.
+    """
     return GatewayServer(
         Config(
             app,
-            http=GatewayProtocol,
+            http=HotProtocol if is_hot else GatewayProtocol,
             loop="uvloop",
             ws="none",
             lifespan="off",

@@ -7,9 +7,14 @@ from typing import Protocol
 from inference.contract.events import End, Opening
 from inference.contract.snapshot import ConfigSnapshot
 from inference.fleet.registry import FleetRegistry
+from inference.gateway.auth import Proofs
 from inference.gateway.dispatch import Dispatcher
+from inference.gateway.tracing import NoTraces, Traces
 from inference.gateway.traffic import TrafficCounter
+from inference.limits.limiter import Limiter
 from inference.observability.metrics import GatewayMetrics
+from inference.queues.ladders import Ladders
+from inference.queues.room import WaitingRoom
 
 
 class Snapshots(Protocol):
@@ -31,7 +36,7 @@ class Books(Protocol):
 
     async def open(self, opening: Opening) -> None: ...
 
-    async def close(self, end: End) -> End: ...
+    async def close(self, end: End) -> int: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +53,15 @@ class Services:
     state_store: StateStore
     fleet: FleetRegistry
     dispatcher: Dispatcher
+    limiter: Limiter
+    waiting: WaitingRoom
+    ladders: Ladders
     books: Books
     metrics: GatewayMetrics
     traffic: TrafficCounter
+    traces: Traces = field(default_factory=NoTraces)
     peppers: Mapping[int, bytes] = field(repr=False)
+    proofs: Proofs = field(default_factory=Proofs, repr=False)
     body_limit_bytes: int
     gateway: str
     clock: Callable[[], float]

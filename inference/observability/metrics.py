@@ -1,12 +1,23 @@
-"""The gateway's metrics, on a registry that is passed in. Labels are bounded by configuration."""
+"""The gateway's metrics, on a registry that is passed in. Labels are bounded by configuration.
 
-from collections.abc import Callable, Iterator, Mapping
+What every request counts is counted in plain numbers, which are made metrics of when they are read.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client import CollectorRegistry, Counter
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 
 from inference.contract.kinds import Outcome
+from inference.observability.queue_metrics import QueueMetrics
 
 NO_ROUTE = "none"
 """The route label of requests that never got to one; what callers write is no label."""
@@ -15,13 +26,35 @@ _FIRST_TOKEN_BUCKETS_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 3
 _DURATION_BUCKETS_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 
 
-@dataclass(frozen=True, slots=True)
-class _RouteMetrics:
-    """One route's series, looked up once: finding them by label costs more than counting."""
+class _Histogram:
+    """Observations by bucket; the last bucket has no bound."""
 
-    ended: Mapping[Outcome, Counter]
-    duration: Histogram
-    first_token: Histogram
+    __slots__ = ("_bounds", "_counts", "_sum")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum = 0.0
+
+    def observe(self, value: float) -> None:
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self._sum += value
+
+    def add_to(self, family: HistogramMetricFamily, route_id: str) -> None:
+        bounds = (*map(str, self._bounds), "+Inf")
+        buckets = list(zip(bounds, accumulate(self._counts), strict=True))
+        family.add_metric((route_id,), buckets, self._sum)
+
+
+class _RouteCounts:
+    """What one route's requests came to."""
+
+    __slots__ = ("duration", "ended", "first_token")
+
+    def __init__(self) -> None:
+        self.ended: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
+        self.duration = _Histogram(_DURATION_BUCKETS_S)
+        self.first_token = _Histogram(_FIRST_TOKEN_BUCKETS_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,29 +80,13 @@ class GatewayMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.arrivals_total = 0
         self.requests = 0
-        self._routes: dict[str, _RouteMetrics] = {}
-        self._requests = Counter(
-            "headworks_gateway_requests",
-            "Requests by how they ended",
-            ("route", "outcome"),
-            registry=registry,
-        )
-        self._inflight = Gauge(
-            "headworks_gateway_inflight", "Requests under way", registry=registry
-        )
-        self._first_token = Histogram(
-            "headworks_gateway_first_token_seconds",
-            "From a request's arrival to the first content of its stream",
+        self._routes: dict[str, _RouteCounts] = {}
+        registry.register(self)
+        self._spared = Counter(
+            "headworks_tokens_not_generated",
+            "Tokens that requests cut short had asked for and didn't get: an upper bound",
             ("route",),
             registry=registry,
-            buckets=_FIRST_TOKEN_BUCKETS_S,
-        )
-        self._duration = Histogram(
-            "headworks_gateway_duration_seconds",
-            "From a request's arrival to its end",
-            ("route",),
-            registry=registry,
-            buckets=_DURATION_BUCKETS_S,
         )
         self._lost = Counter(
             "headworks_gateway_events_lost",
@@ -77,6 +94,7 @@ class GatewayMetrics:
             registry=registry,
         )
         self._registry = registry
+        self.queue = QueueMetrics(registry)
         self._failed_attempts = Counter(
             "headworks_gateway_failed_attempts",
             "Attempts that a worker failed, whatever became of the request",
@@ -106,19 +124,51 @@ class GatewayMetrics:
         """Count a request that came in."""
         self.arrivals_total += 1
         self.requests += 1
-        self._inflight.inc()
 
     def ended(
         self, route_id: str | None, outcome: Outcome, *, total_s: float, first_token_s: float | None
     ) -> None:
         """Count how it ended; every arrival ends once."""
-        route = self._of_route(route_id or NO_ROUTE)
+        route_id = route_id or NO_ROUTE
+        route = self._routes.get(route_id)
+        if route is None:
+            route = self._routes[route_id] = _RouteCounts()
         self.requests -= 1
-        self._inflight.dec()
-        route.ended[outcome].inc()
+        route.ended[outcome] += 1
         route.duration.observe(total_s)
         if first_token_s is not None:
             route.first_token.observe(first_token_s)
+
+    def collect(self) -> Iterator[Metric]:
+        """Give what every request counts as metrics; the registry asks for it."""
+        requests = CounterMetricFamily(
+            "headworks_gateway_requests",
+            "Requests by how they ended",
+            labels=("route", "outcome"),
+        )
+        first_token = HistogramMetricFamily(
+            "headworks_gateway_first_token_seconds",
+            "From a request's arrival to the first content of its stream",
+            labels=("route",),
+        )
+        duration = HistogramMetricFamily(
+            "headworks_gateway_duration_seconds",
+            "From a request's arrival to its end",
+            labels=("route",),
+        )
+        for route_id, route in self._routes.items():
+            for outcome, count in route.ended.items():
+                requests.add_metric((route_id, outcome.value), count)
+            route.first_token.add_to(first_token, route_id)
+            route.duration.add_to(duration, route_id)
+        yield requests
+        yield GaugeMetricFamily("headworks_gateway_inflight", "Requests under way", self.requests)
+        yield first_token
+        yield duration
+
+    def spared(self, route_id: str, tokens: int) -> None:
+        """Count the most tokens that a request which was cut short would have had generated."""
+        self._spared.labels(route_id).inc(tokens)
 
     def lost_event(self) -> None:
         """Count an event that could not be written."""
@@ -147,13 +197,3 @@ class GatewayMetrics:
     def watch_breakers(self, read: Callable[[], Mapping[str, int]]) -> None:
         """Have the number of open breakers by pool asked of this whenever metrics are read."""
         self._registry.register(_OpenBreakers(read))
-
-    def _of_route(self, route_id: str) -> "_RouteMetrics":
-        known = self._routes.get(route_id)
-        if known is None:
-            known = self._routes[route_id] = _RouteMetrics(
-                ended={one: self._requests.labels(route_id, one.value) for one in Outcome},
-                duration=self._duration.labels(route_id),
-                first_token=self._first_token.labels(route_id),
-            )
-        return known

@@ -10,6 +10,9 @@ _WAITING = ("vllm:num_requests_waiting",)
 _KV_USED = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc")
 """Names by version, the newest first. The second of the cache's is what older engines call it."""
 
+ENGINE_NAMES = frozenset((*_RUNNING, *_WAITING, *_KV_USED))
+"""All that is read of an engine, by every name there is for it."""
+
 _SAMPLE = re.compile(
     rb"^(%s)(?=[ {])(?:.*\})?[ \t]+(\S+)"
     % b"|".join(re.escape(name.encode()) for name in (*_RUNNING, *_WAITING, *_KV_USED)),

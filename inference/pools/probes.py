@@ -49,9 +49,11 @@ class ProbeAnswer:
 class ProbeClient:
     """Makes calls one connection each: resolved, judged, then connected to that very address."""
 
-    def __init__(self, *, own_ports: frozenset[int] = frozenset()) -> None:
+    def __init__(
+        self, *, own_ports: frozenset[int] = frozenset(), tls: ssl.SSLContext | None = None
+    ) -> None:
         self._own_ports = own_ports
-        self._tls = ssl.create_default_context()
+        self._tls = tls or ssl.create_default_context()
 
     async def ask(self, call: ProbeCall) -> int:
         """Make the call and return the answer's status, or raise ProbeFailed."""

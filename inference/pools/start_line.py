@@ -32,6 +32,13 @@ def is_cpu_build(python: Path) -> bool:
     return any(any(packages.glob(f"python3*/site-packages/{one}")) for one in patterns)
 
 
+def can_trace(python: Path) -> bool:
+    """Whether the environment of this Python has what vLLM sends its spans by."""
+    packages = python.parents[1] / "lib"
+    names = ("opentelemetry_sdk", "opentelemetry_exporter_otlp_proto_http")
+    return all(any(packages.glob(f"python3*/site-packages/{name}-*.dist-info")) for name in names)
+
+
 class VllmStartLine:
     """vLLM in the environment and on the weights that the host's settings name."""
 
@@ -39,6 +46,7 @@ class VllmStartLine:
         self._python = settings.engine_python
         self._models = settings.models_folder
         self._allow_remote_code = settings.allow_remote_code
+        self._otlp_url = settings.otlp_url if settings.traces_engines else None
 
     def refusal(self, pool: PoolRecord) -> str | None:
         problems = problems_with(pool, self._allow_remote_code)
@@ -59,12 +67,30 @@ class VllmStartLine:
     def digest(self, pool: PoolRecord, task: Task) -> str:
         if problems_with(pool, self._allow_remote_code):
             return f"unsound-{pool.restart_generation}"
-        return engine_digest(pool, task=task, python=str(self._python), models_folder=self._folder)
+        return engine_digest(
+            pool,
+            task=task,
+            python=str(self._python),
+            models_folder=self._folder,
+            traces_url=self._traces_url,
+        )
 
     def command(self, pool: PoolRecord, task: Task, port: int) -> tuple[str, ...]:
         return engine_command(
-            pool, task=task, python=str(self._python), models_folder=self._folder, port=port
+            pool,
+            task=task,
+            python=str(self._python),
+            models_folder=self._folder,
+            port=port,
+            traces_url=self._traces_url,
         )
+
+    @property
+    def _traces_url(self) -> str | None:
+        """Where engines send spans; None also where they could not and would refuse to start."""
+        if self._otlp_url is None or self._python is None or not can_trace(self._python):
+            return None
+        return self._otlp_url
 
     @property
     def _folder(self) -> str:

@@ -65,6 +65,13 @@ class OwnStore:
                     return
 
 
+def keep_clear_of_the_end(window_s: float, *, margin_s: float) -> None:
+    """Wait for the next window of the stores' clock if this one (of UTC) is about to end."""
+    left_s = window_s - time.time() % window_s
+    if left_s < margin_s:
+        time.sleep(left_s + 0.1)
+
+
 async def until(
     condition: Callable[[], bool | Awaitable[bool]], what: str, *, within_s: float = PATIENCE_S
 ) -> None:

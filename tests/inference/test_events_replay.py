@@ -162,7 +162,7 @@ async def test_living_and_half_made_journals_are_left_alone(
     await one.adopt()
     await one.step()
     assert ids_of(living.folder) == ["S 0", "O req_1"]
-    assert (await living.close(end(1))).seq == 1
+    assert await living.close(end(1)) == 1
     assert sorted(os.listdir(root)) == sorted([".jnl_draft", living.journal_id, "notes.txt"])
     living.release()
 

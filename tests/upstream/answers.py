@@ -77,6 +77,41 @@ def detokenized(document: Document) -> Document:
     return {"prompt": bytes(document["tokens"]).decode()}
 
 
+def counted(document: Document) -> Document:
+    """How many bytes a conversation of Anthropic's has, as its number of tokens."""
+    given = (document.get("system") or "", document.get("messages") or ())
+    count = len(msgspec.json.encode(given))
+    return {"input_tokens": count, "context_management": {"original_input_tokens": count}}
+
+
+def reranked(document: Document, behaviour: Behaviour, call: Call) -> Document:
+    """Documents in the order they were given in, each half as relevant as the one before."""
+    documents = document.get("documents") or []
+    top = document.get("top_n") or len(documents)
+    results = [
+        {"index": index, "document": {"text": text}, "relevance_score": 0.5**index}
+        for index, text in enumerate(documents[:top])
+    ]
+    call.usage = _read_usage(behaviour, len(documents))
+    made = {"id": f"score-{call.number}", "model": document.get("model")}
+    return {**made, "usage": call.usage, "results": results}
+
+
+def scored(document: Document, behaviour: Behaviour, call: Call) -> Document:
+    """A score for each pair."""
+    sides = [inputs_of(document[name]) for name in ("text_1", "text_2") if name in document]
+    pairs = max((len(side) for side in sides), default=1)
+    data = [{"index": index, "object": "score", "score": 0.5} for index in range(pairs)]
+    call.usage = _read_usage(behaviour, pairs)
+    return {"object": "list", "model": document.get("model"), "data": data, "usage": call.usage}
+
+
+def _read_usage(behaviour: Behaviour, pairs: int) -> dict[str, object] | None:
+    if not isinstance(behaviour.usage, msgspec.UnsetType):
+        return behaviour.usage
+    return {"prompt_tokens": PROMPT_TOKENS * pairs, "total_tokens": PROMPT_TOKENS * pairs}
+
+
 def completion(document: Document, behaviour: Behaviour, call: Call) -> Document:
     """A whole completion: `n` choices for each prompt, with its prompt before it if `echo`."""
     prompts, each = inputs_of(document.get("prompt")), document.get("n") or 1

@@ -3,7 +3,7 @@
 With `--tells-load` it has an engine's `/metrics` with the calls that are open.
 
 Paths under `/-/` steer it: PUT /-/script takes a list of behaviours, GET /-/report tells what
-happened, POST /-/reset forgets it. Everything else is OpenAI's API.
+happened, POST /-/reset forgets it. Everything else is vLLM's API.
 """
 
 import argparse
@@ -19,15 +19,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from tests.upstream.answers import (
-    completion,
-    completion_frames,
-    deltas_of,
-    detokenized,
-    embeddings,
-    tokenized,
-    usage_of,
-)
+from tests.upstream.answers import deltas_of, usage_of
+from tests.upstream.endpoints import event, other_answer, other_frames
 from tests.upstream.script import Behaviour, Call, Report
 
 MAX_KEPT_BODY = 1024 * 1024
@@ -215,7 +208,9 @@ class Connection:
         call.status = behaviour.status
         if behaviour.body is not None or behaviour.status != 200:
             await self.send_verbatim(behaviour)
-        elif (document := other_answer(request, behaviour, call)) is not None:
+        elif (
+            document := other_answer(request.path, request.document, behaviour, call)
+        ) is not None:
             await self.send_json(200, document, headers=behaviour.headers)
         elif call.is_stream:
             return await self.send_stream(request, behaviour, call)
@@ -273,9 +268,8 @@ class Connection:
                 yield frame.encode()
             return
         if not request.is_chat:
-            for frame in completion_frames(request.document, behaviour, call):
-                yield event(frame)
-            yield b"data: [DONE]\n\n"
+            for other in other_frames(request.path, request.document, behaviour, call):
+                yield other
             return
         options = request.document.get("stream_options")
         wishes = options if isinstance(options, dict) else {}
@@ -330,21 +324,6 @@ class Connection:
         await self.writer.drain()
 
 
-def other_answer(request: Request, behaviour: Behaviour, call: Call) -> dict[str, object] | None:
-    """What is answered as one document at any endpoint but chat; None is left to chat's ways."""
-    document = request.document
-    match request.path.rpartition("/")[2]:
-        case "embeddings":
-            return embeddings(document, behaviour, call)
-        case "tokenize":
-            return tokenized(document)
-        case "detokenize":
-            return detokenized(document)
-        case "completions" if not request.is_chat and not call.is_stream:
-            return completion(document, behaviour, call)
-    return None
-
-
 def chunk(
     request: Request,
     call: Call,
@@ -361,10 +340,6 @@ def chunk(
         "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
     }
     return made if usage is None else {**made, "usage": usage}
-
-
-def event(document: object) -> bytes:
-    return b"data: %b\n\n" % msgspec.json.encode(document)
 
 
 async def main(port: int, *, tells_load: bool) -> None:

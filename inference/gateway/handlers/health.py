@@ -1,6 +1,6 @@
 """GET /health and /ready: no login, no upstream call, nothing about the installation."""
 
-from inference.gateway.downstream import Downstream, respond
+from inference.gateway.downstream import Downstream
 from inference.gateway.headers import JSON
 from inference.gateway.services import Services
 
@@ -33,4 +33,4 @@ async def _respond(downstream: Downstream, status: int, body: bytes) -> None:
         (b"content-length", b"%d" % len(body)),
         (b"cache-control", b"no-store"),
     )
-    await respond(downstream, status, headers, body)
+    await downstream.respond(status, headers, body)

@@ -11,14 +11,15 @@ from inference.contract.codec import encode_vitals
 from inference.contract.kinds import ProcessRole
 from inference.contract.vitals import Vitals, WorkerGauges
 from inference.contract.wire import SEEN, vitals_key
-from inference.fleet.peers import PeerLoad, Peers, loads_of
+from inference.decisions.queueing import Crowd
+from inference.fleet.peers import PeerLoad, Peers, crowd_of, loads_of
 from inference.vitals import VitalsWriter
 from tests.contract.samples import VITALS
 from tests.inference.clocks import HandClock
 from tests.inference.stores import OwnStore
 
 NOW = 1_000.0
-ME = (sum(b"g/0"), VITALS.started_at)
+ME = (int.from_bytes(b"g/0"), VITALS.started_at)
 
 
 def gateway(process: str, inflight: Mapping[str, int], **changes: object) -> Vitals:
@@ -26,10 +27,11 @@ def gateway(process: str, inflight: Mapping[str, int], **changes: object) -> Vit
         VITALS,
         role=ProcessRole.GATEWAY,
         process=process,
-        pid=sum(process.encode()),
+        pid=int.from_bytes(process.encode()),
         inflight=inflight,
         prefill_tokens={},
         workers=(),
+        queued={},
     )
     return replace(plain, **changes)  # type: ignore[arg-type]
 
@@ -49,6 +51,21 @@ def test_the_others_load_is_added_up_and_ones_own_left_out() -> None:
         "w0": PeerLoad(inflight=5, prefill_tokens=1_000),
         "w1": PeerLoad(inflight=1),
     }
+
+
+def test_the_crowd_is_who_is_alive_and_what_waits_at_the_others() -> None:
+    records = [
+        gateway("g/0", {}, queued={"p": 9}),
+        gateway("g/1", {}, queued={"p": 2, "q": 1}),
+        gateway("h/0", {}, queued={"p": 3}),
+        supervisor(NOW),
+    ]
+    names = [(one.pid, one.started_at) for one in records[:3]]
+    crowd = crowd_of(records, own=names[1], now=NOW)
+    assert (crowd.processes, crowd.queued) == (3, {"p": 12})
+    turns = {crowd_of(records, own=name, now=NOW).turn for name in names}
+    assert turns == {1_000, 1_001, 1_002}
+    assert crowd_of(records[1:], own=ME, now=NOW).processes == 3
 
 
 def test_a_process_that_writes_under_another_name_is_still_ourselves() -> None:
@@ -83,14 +100,19 @@ class Reading:
 
     def __init__(self, client: Redis) -> None:
         self.applied: list[Mapping[str, PeerLoad]] = []
+        self.crowds: list[Crowd | None] = []
         self.stopwatch = HandClock(50.0)
         self.peers = Peers(
             client,
             ME,
-            apply=self.applied.append,
+            apply=self.take,
             clock=lambda: NOW,
             stopwatch=self.stopwatch,
         )
+
+    def take(self, loads: Mapping[str, PeerLoad], crowd: Crowd | None) -> None:
+        self.applied.append(loads)
+        self.crowds.append(crowd)
 
 
 async def test_loads_come_from_the_vitals_of_live_processes(client: Redis, admin: Redis) -> None:
@@ -109,6 +131,7 @@ async def test_loads_come_from_the_vitals_of_live_processes(client: Redis, admin
         {"w0": PeerLoad(inflight=5)},
         {"w0": PeerLoad(inflight=2)},
     ]
+    assert reading.crowds == [Crowd(1, 1_000), Crowd(3, 1_000), Crowd(2, 1_000)]
 
 
 async def test_without_the_store_the_last_load_stands_for_as_long_as_a_record_lives(
@@ -130,4 +153,5 @@ async def test_without_the_store_the_last_load_stands_for_as_long_as_a_record_li
         {"w0": PeerLoad(inflight=2)},
         {},
     ]
+    assert reading.crowds == [Crowd(2, 1_000), None, None, None]
     assert [line["event"] for line in logs] == ["state store unavailable"]

@@ -154,3 +154,24 @@ def test_the_attempt_a_breaker_lets_through_is_its_trial(worker: Worker) -> None
     assert not worker.lease(now_s=5.0).is_trial
     trial.release(Verdict.GOOD, now_s=6.0)
     assert worker.breaker.value.state is BreakerState.CLOSED
+
+
+def test_the_time_to_the_first_token_is_learned_once_a_stream(worker: Worker) -> None:
+    lease = worker.lease(10, now_s=100.0)
+    lease.note_content(100.5)
+    lease.note_content(109.0)
+    assert (worker.first_token_s, worker.first_token_at_s) == (0.5, 100.5)
+    worker.lease(10, now_s=200.0).note_content(200.1)
+    assert worker.first_token_s == pytest.approx(0.3)
+    # an answer that came whole has shown no first token
+    worker.lease(10, now_s=300.0).release(Verdict.GOOD, now_s=309.0)
+    assert worker.first_token_at_s == 200.1
+
+
+def test_what_was_learned_of_first_tokens_is_forgotten_with_its_life(worker: Worker) -> None:
+    before = worker.lease(10, now_s=100.0)
+    worker.lease(10, now_s=100.0).note_content(100.5)
+    worker.begin_life("next", salt=1, breaker=breaker())
+    assert worker.first_token_s is None
+    before.note_content(101.0)
+    assert worker.first_token_s is None

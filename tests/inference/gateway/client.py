@@ -37,6 +37,13 @@ class Reply:
         return error
 
     @property
+    def code(self) -> str:
+        """The gateway's code of an error, wherever its path's callers look for it."""
+        if self.json.get("type") == "error":
+            return str(self.json["error"]["details"]["error_code"])
+        return str(self.error["code"])
+
+    @property
     def events(self) -> list[str]:
         """The data of each event, by a strict reading of the format."""
         return events_of(self.body)

@@ -3,12 +3,14 @@
 import asyncio
 import random
 import socket
+import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from prometheus_client import CollectorRegistry
+from redis.asyncio import Redis
 from uvicorn import Config
 from uvicorn.server import ServerState
 
@@ -20,6 +22,7 @@ from inference.contract.snapshot import (
     ConfigSnapshot,
     KeyDigest,
     KeyRecord,
+    LimitRecord,
     Manifest,
     ModelRecord,
     OrganisationRecord,
@@ -34,11 +37,17 @@ from inference.fleet.registry import FleetRegistry
 from inference.fleet.retries import RetryBudgets
 from inference.gateway.app import GatewayApp
 from inference.gateway.dispatch import Dispatcher
+from inference.gateway.hot import HotProtocol
 from inference.gateway.protocol import GatewayProtocol
 from inference.gateway.services import Services
 from inference.gateway.traffic import TrafficCounter
 from inference.journal import JournalUnavailable
+from inference.limits.broker import Broker
+from inference.limits.leases import Leases
+from inference.limits.limiter import Limiter, make_limiter
 from inference.observability.metrics import GatewayMetrics
+from inference.queues.ladders import Ladders
+from inference.queues.room import MAX_HELD_BYTES, WaitingRoom
 from inference.workers.connections import Connections
 
 DATA_KEY = bytes(range(32))
@@ -98,6 +107,7 @@ def configuration(
     models: tuple[ModelRecord, ...] = (MODEL,),
     prices: tuple[PriceRecord, ...] = (PRICE,),
     organisations: tuple[OrganisationRecord, ...] = (OrganisationRecord("org_a", "Water"),),
+    limits: tuple[LimitRecord, ...] = (),
 ) -> ConfigSnapshot:
     """A snapshot around these pools; the route `m` goes over all of them unless given."""
     keys = keys or (
@@ -109,6 +119,7 @@ def configuration(
         "models": dict(index_section("models", models)),
         "prices": dict(index_section("prices", prices)),
         "pools": dict(index_section("pools", pools)),
+        "limits": dict(index_section("limits", limits)),
         "routes": dict(
             index_section("routes", routes or (route_record(*(pool.name for pool in pools)),))
         ),
@@ -134,14 +145,14 @@ class MemoryBooks:
         if self.wrote is not None:
             self.wrote(opening)
 
-    async def close(self, end: End) -> End:
+    async def close(self, end: End) -> int:
         await asyncio.sleep(0)
         self._check()
         numbered = replace(end, journal="jnl_test", seq=len(self.ends) + 1)
         self.ends.append(numbered)
         if self.wrote is not None:
             self.wrote(numbered)
-        return numbered
+        return numbered.seq
 
     def _check(self) -> None:
         if self.is_full:
@@ -186,11 +197,14 @@ class Gateway:
     holder: Holder
     state_store: StateStore
     fleet: FleetRegistry
+    limiter: Limiter
     connections: Connections
     registry: CollectorRegistry
     tasks: set[asyncio.Task[None]]
     traffic: TrafficCounter
     app: GatewayApp = field(init=False)
+    waiting: WaitingRoom = field(init=False)
+    ladders: Ladders = field(init=False)
     u: float = 0.0
     skipped_s: float = 0.0
 
@@ -200,6 +214,7 @@ class Gateway:
     def apply(self, snapshot: ConfigSnapshot) -> None:
         self.holder.current = snapshot
         self.fleet.apply_snapshot(snapshot)
+        self.limiter.apply_snapshot(snapshot)
 
     @property
     def inflight(self) -> int:
@@ -225,10 +240,17 @@ async def running_gateway(
     data_key: bytes = DATA_KEY,
     peppers: Mapping[int, bytes] = PEPPERS,
     clock: Callable[[], float] = time.time,
+    max_held_bytes: int = MAX_HELD_BYTES,
+    is_hot: bool = True,
+    tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+    store: Redis | None = None,
 ) -> AsyncIterator[Gateway]:
-    """A gateway of this configuration, gone at the end of the block."""
+    """A gateway of this configuration, gone at the end of the block.
+
+    Unless it `is_hot`, every request goes by ASGI. Limits are kept in `store`, if there is one.
+    """
     connections = Connections(
-        is_forbidden=lambda ip, port: is_forbidden_endpoint(ip, port, frozenset())
+        is_forbidden=lambda ip, port: is_forbidden_endpoint(ip, port, frozenset()), tls=tls
     )
     registry = CollectorRegistry()
     metrics = GatewayMetrics(registry)
@@ -240,27 +262,71 @@ async def running_gateway(
     )
     metrics.watch_breakers(fleet.open_breakers)
     state = ServerState()
-    listener = socket.create_server(("127.0.0.1", 0))
+    # of a socket that doesn't say TCP, asyncio leaves small writes waiting for each other
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.bind(("127.0.0.1", 0))
     gateway = Gateway(
         port=listener.getsockname()[1],
         books=MemoryBooks(),
         holder=Holder(None),
         state_store=StateStore(),
         fleet=fleet,
+        limiter=make_limiter(registry, stopwatch=time.perf_counter),
         connections=connections,
         registry=registry,
         tasks=state.tasks,
         traffic=TrafficCounter(),
     )
+    _queue_up(gateway, metrics, max_held_bytes=max_held_bytes)
     if snapshot is not None:
         gateway.apply(snapshot)
-    services = Services(
+    gateway.app = GatewayApp(
+        _services(gateway, metrics, peppers=peppers, body_limit_bytes=body_limit_bytes, clock=clock)
+    )
+    protocol = HotProtocol if is_hot else GatewayProtocol
+    async with limits_kept_in(store, gateway.limiter.leases):
+        async with _serving(gateway.app, protocol, listener, state):
+            yield gateway
+    connections.close()
+    await asyncio.sleep(0)
+
+
+def _queue_up(gateway: Gateway, metrics: GatewayMetrics, *, max_held_bytes: int) -> None:
+    """Give a gateway its waiting room and ladders."""
+    fleet = gateway.fleet
+    gateway.waiting = WaitingRoom(
+        fleet, metrics=metrics.queue, stopwatch=gateway.stopwatch, max_held_bytes=max_held_bytes
+    )
+    gateway.ladders = Ladders(
+        fleet,
+        queued=gateway.waiting.queued,
+        snapshot=lambda: gateway.holder.current,
+        clock=gateway.stopwatch,
+    )
+    fleet.watch_seats(freed=gateway.waiting.serve, changed=gateway.waiting.serve_all)
+    metrics.queue.watch_depths(gateway.waiting.depths)
+    metrics.queue.watch_ladders(gateway.ladders.taken)
+
+
+def _services(
+    gateway: Gateway,
+    metrics: GatewayMetrics,
+    *,
+    peppers: Mapping[int, bytes],
+    body_limit_bytes: int,
+    clock: Callable[[], float],
+) -> Services:
+    """The parts of a process that has a gateway's."""
+    return Services(
         snapshots=gateway.holder,
         state_store=gateway.state_store,
-        fleet=fleet,
+        fleet=gateway.fleet,
         dispatcher=Dispatcher(
-            fleet, prefixes=PrefixIndex(), retries=RetryBudgets(), chance=lambda: gateway.u
+            gateway.fleet, prefixes=PrefixIndex(), retries=RetryBudgets(), chance=lambda: gateway.u
         ),
+        limiter=gateway.limiter,
+        waiting=gateway.waiting,
+        ladders=gateway.ladders,
         books=gateway.books,
         metrics=metrics,
         traffic=gateway.traffic,
@@ -272,22 +338,36 @@ async def running_gateway(
         chance=lambda: gateway.u,
         random_bits=random.getrandbits,
     )
-    gateway.app = GatewayApp(services)
-    async with _serving(gateway.app, listener, state):
-        yield gateway
-    connections.close()
-    await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def limits_kept_in(store: Redis | None, leases: Leases) -> AsyncIterator[None]:
+    """Leases and store are in step inside the block; a new store is believed at once.
+
+    It has a second to answer: on a busy machine one that is well may be slow.
+    """
+    if store is None:
+        yield
+        return
+    broker = asyncio.create_task(Broker(store, leases, settle_s=0, wait_s=1.0).run())
+    await until(lambda: leases.is_usable, PATIENCE_S)
+    try:
+        yield
+    finally:
+        broker.cancel()
+        with suppress(asyncio.CancelledError):
+            await broker
 
 
 @asynccontextmanager
 async def _serving(
-    app: GatewayApp, listener: socket.socket, state: ServerState
+    app: GatewayApp, protocol: type[GatewayProtocol], listener: socket.socket, state: ServerState
 ) -> AsyncIterator[None]:
     """Accept on this listener without the server's own start and stop, which take 0.3 s."""
-    config = Config(app, http=GatewayProtocol, ws="none", lifespan="off", log_config=None)
+    config = Config(app, http=protocol, ws="none", lifespan="off", log_config=None)
     config.load()
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: GatewayProtocol(config, state, {}), sock=listener)
+    server = await loop.create_server(lambda: protocol(config, state, {}), sock=listener)
     try:
         yield
     finally:

@@ -175,6 +175,7 @@ async def test_what_was_decided_is_shown_to_keys_that_may_know(pair: Gateway) ->
         "route": "rt_m",
         "strategy": "weighted",
         "u": 0.0,
+        "facts": {"model": "m", "prompt_tokens": 24, "prompt_tokens_max": 99},
         "targets": ["tgt_a", "tgt_b"],
         "attempts": [{"target": "tgt_a", "worker": "pool_a-0", "inflight": 0}],
     }
@@ -235,7 +236,7 @@ async def test_without_a_configuration_a_gateway_is_alive_but_not_ready() -> Non
 
 
 async def test_paths_and_methods_that_are_not_served_are_refused_in_shape(gateway: Gateway) -> None:
-    reply = await send(gateway.port, request_bytes(b"{}", path="/v1/responses"))
+    reply = await send(gateway.port, request_bytes(b"{}", path="/v1/audio/speech"))
     assert (reply.status, reply.error["code"]) == (404, "path_not_found")
     reply = await send(gateway.port, request_bytes(None, path="/v1/chat/completions", method="GET"))
     assert (reply.status, reply.error["code"]) == (405, "method_not_allowed")

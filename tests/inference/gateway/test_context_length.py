@@ -34,8 +34,18 @@ WORDINGS = [
             "code": 400,
         }
     },
+    {
+        "error": {
+            "message": "You passed 200 input tokens and requested 10 output tokens. However, the"
+            " model's context length is only 100 tokens.",
+            "type": "BadRequestError",
+            "param": "input_tokens",
+            "code": 400,
+        }
+    },
     # SGLang
     {"message": "The input (200 tokens) is longer than the model's context length (100 tokens)."},
+    {"message": "Input length (200 tokens) exceeds the maximum allowed length (100 tokens)."},
     # llama.cpp
     {
         "error": {
@@ -44,6 +54,7 @@ WORDINGS = [
             "type": "exceed_context_size_error",
         }
     },
+    {"error": {"code": 400, "message": "", "type": "exceed_context_size_error"}},
     # OpenAI
     {"error": {"message": "Too long", "code": "context_length_exceeded", "param": "messages"}},
 ]
@@ -74,6 +85,34 @@ async def test_however_an_engine_says_it_the_next_larger_model_answers(
         assert [one.target_id for one in gateway.books.end.charges] == ["tgt_a", "tgt_big"]
         assert gateway.fleet.breakers(gateway.stopwatch()) == {}
     assert (len(upstream.calls), len(other_upstream.calls)) == (1, 1)
+
+
+async def test_a_request_goes_to_the_model_it_fits_before_any_call_is_made(
+    upstream: Upstream, other_upstream: Upstream
+) -> None:
+    pools = [
+        pool_record("small", upstream.base_url, model_id="mdl_small"),
+        pool_record("big", other_upstream.base_url, model_id="mdl_big"),
+    ]
+    route = route_record("small", "big")
+    tiered = replace(route, targets=(route.targets[0], replace(route.targets[1], tier=1)))
+    models = {
+        name: ModelRecord(name, "org_a", name, max_context_tokens=size)
+        for name, size in {"mdl_small": 100, "mdl_big": 1_000}.items()
+    }
+    snapshot = replace(configuration(*pools, routes=(tiered,)), models=models)
+    async with running_gateway(snapshot) as gateway:
+        messages = [{"role": "user", "content": "one two three " * 100}]
+        reply = await chat(gateway.port, messages=messages)
+        assert (reply.status, reply.headers["x-headworks-fallbacks"]) == (200, "1")
+        assert (await chat(gateway.port, max_tokens=500)).status == 200
+        assert (len(upstream.calls), len(other_upstream.calls)) == (0, 2)
+        decision = gateway.books.ends[-1].decision
+        assert decision is not None
+        assert decision["left_out"] == {"tgt_small": "context_too_small"}
+        # one that is too long for both is the engines' to refuse
+        assert (await chat(gateway.port, max_tokens=5_000)).status == 200
+        assert len(upstream.calls) == 1
 
 
 @pytest.mark.parametrize("wording", WORDINGS)

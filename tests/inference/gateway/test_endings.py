@@ -254,7 +254,7 @@ async def test_a_fault_of_ours_is_an_error_in_shape_and_still_ends_in_the_books(
     def broken(*_: object, **__: object) -> bytes:
         raise RuntimeError("a prompt could be in here")
 
-    monkeypatch.setattr("inference.gateway.pipeline.upstream_body", broken)
+    monkeypatch.setattr("inference.gateway.sending.upstream_body", broken)
     reply = await chat(gateway.port)
     assert (reply.status, reply.error["code"]) == (500, "internal_error")
     assert b"prompt" not in reply.body

@@ -2,8 +2,8 @@
 
 import json
 import time
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import openai
@@ -11,6 +11,7 @@ import pytest
 
 from inference.contract.events import Usage
 from inference.contract.kinds import Accounting, Backend, ChargeKind, Endpoint, Outcome, Task
+from inference.decisions.endpoints import OTHER_PATHS, READING
 from tests.inference.gateway.client import opened, post, request_bytes, send
 from tests.inference.gateway.rig import (
     CREDENTIAL,
@@ -40,6 +41,8 @@ class Sample:
     usage: Usage
     tokens_max: tuple[int, int]
     """Most prompt tokens beyond the body's bytes (none at all if negative), most output tokens."""
+    added: Mapping[str, Any] = field(default_factory=dict)
+    """What the worker is sent besides."""
 
 
 SAMPLES = (
@@ -52,6 +55,23 @@ SAMPLES = (
         (16, 7),
     ),
     Sample(
+        Endpoint.RESPONSES,
+        "/v1/responses",
+        {"input": "ping", "max_output_tokens": 7},
+        "/v1/responses",
+        Usage(10, 5, 0, 0),
+        (32, 7),
+        {"store": False},
+    ),
+    Sample(
+        Endpoint.MESSAGES,
+        "/v1/messages",
+        {"messages": [{"role": "user", "content": "ping"}], "max_tokens": 7},
+        "/v1/messages",
+        Usage(10, 5),
+        (32, 7),
+    ),
+    Sample(
         Endpoint.EMBEDDINGS,
         "/v1/embeddings",
         {"input": ["a", "b"]},
@@ -59,9 +79,34 @@ SAMPLES = (
         Usage(10, 0),
         (32, 0),
     ),
+    # the query, and what surrounds it, may be read with each document
+    Sample(
+        Endpoint.RERANK,
+        "/v1/rerank",
+        {"query": "q", "documents": ["a", "b"]},
+        "/rerank",
+        Usage(20, 0),
+        (107, 0),
+    ),
+    Sample(
+        Endpoint.SCORE,
+        "/v1/score",
+        {"text_1": "q", "text_2": ["a", "b"]},
+        "/score",
+        Usage(20, 0),
+        (105, 0),
+    ),
     Sample(Endpoint.TOKENIZE, "/tokenize", {"prompt": "ping"}, "/tokenize", Usage(0, 0), (-1, 0)),
     Sample(
         Endpoint.DETOKENIZE, "/detokenize", {"tokens": [112]}, "/detokenize", Usage(0, 0), (-1, 0)
+    ),
+    Sample(
+        Endpoint.COUNT_TOKENS,
+        "/v1/messages/count_tokens",
+        {"messages": [{"role": "user", "content": "ping"}]},
+        "/v1/messages/count_tokens",
+        Usage(0, 0),
+        (-1, 0),
     ),
 )
 each_sample = pytest.mark.parametrize(
@@ -70,7 +115,7 @@ each_sample = pytest.mark.parametrize(
 
 
 def models_for(endpoint: Endpoint) -> Any:
-    task = Task.EMBED if endpoint is Endpoint.EMBEDDINGS else Task.GENERATE
+    task = Task.EMBED if endpoint in READING else Task.GENERATE
     return (replace(MODEL, task=task),)
 
 
@@ -98,7 +143,11 @@ async def test_an_answer_is_booked_under_its_endpoint_at_its_cost(
     (call,) = upstream.calls
     assert call.path == sample.upstream_path
     assert call.headers["authorization"] == f"Bearer {CREDENTIAL}"
-    assert json.loads(call.body or "") == {"model": "served-a", **sample.fields}
+    assert json.loads(call.body or "") == {
+        "model": "served-a",
+        **sample.fields,
+        **sample.added,
+    }
 
 
 @each_sample
@@ -118,7 +167,7 @@ async def test_the_books_are_opened_with_what_it_can_cost_at_most(
 async def test_no_key_no_answer(serving: Gateway, upstream: Upstream, sample: Sample) -> None:
     body = json.dumps({"model": "m", **sample.fields}).encode()
     reply = await send(serving.port, request_bytes(body, path=sample.path, token=None))
-    assert (reply.status, reply.error["code"]) == (401, "invalid_api_key")
+    assert (reply.status, reply.code) == (401, "invalid_api_key")
     assert upstream.calls == []
 
 
@@ -134,7 +183,7 @@ async def test_a_strict_route_does_not_serve_what_it_cannot_write_down(
     async with running_gateway(snapshot) as gateway:
         gateway.books.is_full = True
         reply = await post(gateway.port, sample.path, **sample.fields)
-    assert (reply.status, reply.error["code"]) == (503, "accounting_unavailable")
+    assert (reply.status, reply.code) == (503, "accounting_unavailable")
     assert upstream.calls == []
 
 
@@ -161,9 +210,12 @@ async def test_a_client_that_leaves_ends_the_workers_call_at_once(
 async def test_an_answer_of_another_kind_is_none(
     serving: Gateway, upstream: Upstream, sample: Sample
 ) -> None:
-    upstream.play(Behaviour(body='{"usage":null,"data":[],"choices":[],"tokens":1,"prompt":2}'))
+    other = '"output":1,"content":2,"results":[],"input_tokens":"3"'
+    upstream.play(
+        Behaviour(body=f'{{"usage":null,"data":[],"choices":[],"tokens":1,"prompt":2,{other}}}')
+    )
     reply = await post(serving.port, sample.path, **sample.fields)
-    assert (reply.status, reply.error["code"]) == (502, "upstream_bad_answer")
+    assert (reply.status, reply.code) == (502, "upstream_bad_answer")
 
 
 @each_sample
@@ -173,16 +225,19 @@ async def test_a_worker_that_finds_fault_is_heard_by_the_caller(
     error = {"message": "too long", "type": "BadRequestError", "param": "x", "code": 400}
     upstream.play(Behaviour(status=400, body=json.dumps({"error": error})))
     reply = await post(serving.port, sample.path, **sample.fields)
-    assert (reply.status, reply.error["message"]) == (400, "too long")
+    assert (reply.status, reply.json["error"]["message"]) == (400, "too long")
     assert len(upstream.calls) == 1
 
 
-@pytest.mark.parametrize("path", ["/v1/tokenize", "/v1/detokenize"])
-async def test_what_is_vllms_alone_is_found_below_v1_too(gateway: Gateway, path: str) -> None:
-    reply = await post(gateway.port, path, prompt="a", tokens=[97])
-    assert reply.status == 200
-    assert reply.json.get("tokens", [97]) == [97]
-    assert reply.json.get("prompt", "a") == "a"
+@each_sample
+async def test_an_endpoint_is_the_same_at_every_path_it_has(
+    serving: Gateway, upstream: Upstream, sample: Sample
+) -> None:
+    others = [path for path, endpoint in OTHER_PATHS.items() if endpoint is sample.endpoint]
+    for path in others:
+        assert (await post(serving.port, path, **sample.fields)).status == 200
+    assert [end.origin.endpoint for end in serving.books.ends] == [sample.endpoint] * len(others)
+    assert {one.path for one in upstream.calls} <= {sample.upstream_path}
 
 
 @pytest.mark.parametrize("ending", ["", "/", "/v1/"])

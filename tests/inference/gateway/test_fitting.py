@@ -18,13 +18,19 @@ from tests.inference.gateway.rig import (
 )
 from tests.upstream.fixtures import Upstream
 
-GENERATES = "The model `m` answers /v1/chat/completions, /v1/completions, /tokenize and /detokenize"
-EMBEDS = "The model `m` answers /v1/embeddings, /tokenize and /detokenize"
-PLAIN = "The model `m` answers /v1/chat/completions and /v1/completions"
+GENERATES = (
+    "The model `m` answers /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, "
+    "/tokenize, /detokenize and /v1/messages/count_tokens"
+)
+EMBEDS = "The model `m` answers /v1/embeddings, /v1/rerank, /v1/score, /tokenize and /detokenize"
+PLAIN = "The model `m` answers /v1/chat/completions, /v1/completions and /v1/responses"
 WRONG = [
     (Task.GENERATE, Backend.VLLM, "/v1/embeddings", {"input": "a"}, GENERATES),
     (Task.EMBED, Backend.VLLM, "/v1/completions", {"prompt": "a"}, EMBEDS),
     (Task.EMBED, Backend.VLLM, "/v1/chat/completions", {"messages": []}, EMBEDS),
+    (Task.EMBED, Backend.VLLM, "/v1/responses", {"input": "a"}, EMBEDS),
+    (Task.GENERATE, Backend.VLLM, "/v1/rerank", {"query": "a", "documents": ["b"]}, GENERATES),
+    (Task.GENERATE, Backend.VLLM, "/v1/score", {"text_1": "a", "text_2": "b"}, GENERATES),
     (Task.GENERATE, Backend.OPENAI, "/tokenize", {"prompt": "a"}, PLAIN),
     (Task.GENERATE, Backend.OPENAI, "/detokenize", {"tokens": [1]}, PLAIN),
 ]

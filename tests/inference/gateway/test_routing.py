@@ -13,6 +13,7 @@ from inference.fleet.worker import USUAL_PREFILL_RATE
 from tests.inference.gateway.client import chat, post, streaming
 from tests.inference.gateway.rig import (
     MODEL,
+    PRICE,
     Gateway,
     configuration,
     pool_record,
@@ -222,6 +223,49 @@ async def test_only_what_is_not_cached_counts_as_prefill_and_only_until_the_firs
         size = len(json.dumps(messages))
         assert 0.9 * size / 4 < first["pool_a-0"] < 1.2 * size / 4
         assert (second, after_first, after_second) == ({}, {}, {})
+
+
+async def test_streams_go_where_they_have_begun_soonest(
+    upstream: Upstream, other_upstream: Upstream
+) -> None:
+    upstream.play(Behaviour(delay_ms=120))
+    pools = [pool_record("a", upstream.base_url), pool_record("b", other_upstream.base_url)]
+    route = route_record("a", "b", strategy=Strategy.LOWEST_LATENCY)
+    async with running_gateway(configuration(*pools, routes=(route,))) as gateway:
+        gateway.u = 0.5
+        assert await workers_of(gateway, stream=True) == ["pool_a-0"]
+        # nobody knows of the other, so it is like the first, and the first is as free
+        gateway.fleet.apply_loads({"pool_a-0": PeerLoad(inflight=1)})
+        assert await workers_of(gateway, stream=True) == ["pool_b-0"]
+        gateway.fleet.apply_loads({})
+        assert await workers_of(gateway, stream=True) == ["pool_b-0"]
+        terms = attempts(gateway)[0]["terms"]
+        assert 0 < terms["first_token_s"] < 0.1
+        assert terms["is_explored"] is False
+        # one in twenty goes to anybody
+        gateway.u = 0.01
+        assert await workers_of(gateway, stream=True) == ["pool_a-0"]
+
+
+async def test_requests_go_where_they_cost_least_whatever_the_weights(
+    upstream: Upstream, other_upstream: Upstream
+) -> None:
+    pools = [
+        pool_record("a", upstream.base_url, model_id="mdl_unpriced"),
+        pool_record("b", upstream.base_url),
+        pool_record("c", other_upstream.base_url, model_id="mdl_c"),
+    ]
+    route = route_record("a", "b", "c", strategy=Strategy.CHEAPEST, max_attempts=3)
+    cheap = replace(PRICE, id="prc_c", model_id="mdl_c", output_nanousd_per_mtok=10**12)
+    snapshot = configuration(*pools, routes=(route,), prices=(PRICE, cheap))
+    async with running_gateway(snapshot) as gateway:
+        assert await workers_of(gateway) == ["pool_c-0"]
+        assert attempts(gateway)[0]["terms"] == {
+            "cost_max_nanousd": gateway.books.openings[0].cost_max_nanousd
+        }
+        for one in (upstream, other_upstream):
+            one.play(Behaviour(status=500))
+        assert await workers_of(gateway) == ["pool_c-0", "pool_b-0", "pool_a-0"]
 
 
 async def test_inside_a_weighted_target_the_worker_with_the_least_wait_is_taken(

@@ -185,6 +185,7 @@ def test_messages_are_for_the_engine_to_judge(message: dict[str, object]) -> Non
         ("", None, 1),
         (',"max_tokens":7,"n":null', 7, 1),
         (',"max_tokens":7,"max_completion_tokens":9,"n":2', 9, 2),
+        (',"max_tokens":9,"max_completion_tokens":7', 9, 1),
         (',"max_tokens":7,"max_completion_tokens":null', 7, 1),
         (',"max_tokens":7.0,"n":"3"', 7, 3),
         (',"max_tokens":123456789012345678901234567890', 123456789012345678901234567890, 1),

@@ -9,13 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.contract.events import Usage
-from inference.gateway.streaming import (
-    MAX_FRAME_BYTES,
-    BadFrame,
-    StreamFilter,
-    has_content,
-    without_usage,
-)
+from inference.gateway.chunks import ChunkReader, has_content, without_usage
+from inference.gateway.streaming import MAX_FRAME_BYTES, BadFrame, StreamFilter
 
 USAGE = '{"prompt_tokens":10,"total_tokens":15,"completion_tokens":5}'
 ROLE = b'data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n'
@@ -25,10 +20,20 @@ CLOSING = b'data: {"choices":[],"usage":%b}\n\n' % USAGE.encode()
 DONE = b"data: [DONE]\n\n"
 
 
+def filter_of(
+    *, shows_usage: bool = False, shows_frame_usage: bool = False, choices_each: int | None = None
+) -> StreamFilter:
+    return StreamFilter(
+        ChunkReader(
+            shows_usage=shows_usage, shows_frame_usage=shows_frame_usage, choices_each=choices_each
+        )
+    )
+
+
 def filtered(
     parts: Iterable[bytes], *, shows_usage: bool = False, shows_frame_usage: bool = False
 ) -> tuple[bytes, StreamFilter]:
-    stream = StreamFilter(shows_usage=shows_usage, shows_frame_usage=shows_frame_usage)
+    stream = filter_of(shows_usage=shows_usage, shows_frame_usage=shows_frame_usage)
     return b"".join([stream.feed(part) for part in parts] + [stream.end()]), stream
 
 
@@ -48,7 +53,7 @@ def without(text: str) -> bytes:
 def test_frames_pass_as_they_came_and_the_mark_is_kept_back() -> None:
     passed, stream = filtered([ROLE + HELLO, STOP + DONE + b"data: late\n\n"])
     assert passed == ROLE + HELLO + STOP
-    assert stream.is_done
+    assert (stream.is_done, stream.closing) == (True, DONE)
 
 
 def test_closing_usage_is_seen_and_hidden_or_shown_as_asked() -> None:
@@ -200,10 +205,10 @@ def test_content_is_any_part_of_a_delta_but_its_role(choices: str, is_content: b
 
 
 def test_what_is_no_frame_is_refused() -> None:
-    stream = StreamFilter(shows_usage=False, shows_frame_usage=False)
+    stream = filter_of()
     with pytest.raises(BadFrame):
         stream.feed(b"data: <html>\n\n")
-    stream = StreamFilter(shows_usage=False, shows_frame_usage=False)
+    stream = filter_of()
     with pytest.raises(BadFrame):
         stream.feed(b"data: " + b"x" * MAX_FRAME_BYTES)
 
@@ -214,7 +219,7 @@ def test_usage_of_each_choice_is_put_together_and_a_prompt_counted_once() -> Non
         b'"usage":{"prompt_tokens":%d,"completion_tokens":%d}}\n\n'
     )
     frames = [frame % (0, 7, 1), frame % (2, 9, 1), frame % (1, 7, 3), frame % (0, 7, 2)]
-    stream = StreamFilter(shows_usage=False, shows_frame_usage=False, choices_each=2)
+    stream = filter_of(choices_each=2)
     passed = b"".join(stream.feed(one) for one in frames)
     assert b"usage" not in passed
     assert passed.count(b"data: ") == 4
@@ -234,3 +239,38 @@ def test_a_stream_without_a_mark_has_finished_if_it_gave_a_reason(
 def test_the_last_event_counts_without_its_blank_line() -> None:
     passed, stream = filtered([HELLO, b"data: [DONE]"])
     assert (passed, stream.is_done) == (HELLO, True)
+
+
+USAGES = st.sampled_from(
+    [
+        {"prompt_tokens": 5, "total_tokens": 7, "completion_tokens": 2},
+        {"prompt_tokens": 5, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 1}},
+        {"prompt_tokens": 5, "completion_tokens": None},
+        {"prompt_tokens": 5},
+        {},
+        None,
+    ]
+)
+MEMBERS = st.fixed_dictionaries(
+    {
+        "choices": st.sampled_from([[{"delta": {"content": "x"}}], [], [{"usage": {"a": 1}}]]),
+        "usage": USAGES,
+    },
+    optional={"x": st.sampled_from(['a ,"usage":{"b":1}}', {"usage": {"c": 1}}, "}", [{}]])},
+)
+
+
+@given(members=MEMBERS, order=st.permutations(("choices", "usage", "x")), is_spaced=st.booleans())
+def test_usage_is_cut_out_by_its_place_as_by_reading_the_frame(
+    members: dict[str, object], order: list[str], is_spaced: bool
+) -> None:
+    separators = (", ", ": ") if is_spaced else (",", ":")
+    ordered = {name: members[name] for name in order if name in members}
+    payload = json.dumps(ordered, separators=separators).encode()
+    readers = [ChunkReader(shows_usage=True, shows_frame_usage=False) for _ in range(2)]
+    for reader in readers:
+        reader.has_content = True
+    readers[1]._is_usage_hidden = False
+    by_place, by_reading = (reader.read(payload) for reader in readers)
+    assert by_place == by_reading
+    assert readers[0].usage() == readers[1].usage()

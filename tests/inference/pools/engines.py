@@ -45,6 +45,7 @@ def settings_for(var: Path, **fields: object) -> Settings:
         gateway_port=1,
         gateway_admin_port=2,
         gateway_processes=1,
+        gateway_is_hot=True,
         body_limit_bytes=1,
         engine_python=None,
         models_folder=None,

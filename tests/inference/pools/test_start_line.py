@@ -86,3 +86,27 @@ def test_a_build_for_cpus_is_known_by_its_name(
 ) -> None:
     (tmp_path / "lib" / "python3.11" / "site-packages" / name).mkdir(parents=True)
     assert is_cpu_build(tmp_path / "bin" / "python") is is_for_cpus
+
+
+def test_engines_send_spans_where_the_host_says_so_and_they_can(
+    tmp_path: Path, models: Path
+) -> None:
+    python = tmp_path / "engine" / "bin" / "python"
+    packages = tmp_path / "engine" / "lib" / "python3.11" / "site-packages"
+    for folder in (python.parent, packages):
+        folder.mkdir(parents=True)
+    python.touch()
+    url = "http://127.0.0.1:4318/v1/traces"
+    fields = {"engine_python": python, "models_folder": models, "otlp_url": url}
+    line, silent = line_for(tmp_path, **fields, traces_engines=True), line_for(tmp_path, **fields)
+    plain = silent.command(POOL, Task.GENERATE, 8501)
+    assert "--otlp-traces-endpoint" not in plain
+    assert line.command(POOL, Task.GENERATE, 8501) == plain
+    (packages / "opentelemetry_sdk-1.45.2.dist-info").mkdir()
+    assert line.command(POOL, Task.GENERATE, 8501) == plain
+    assert line.digest(POOL, Task.GENERATE) == silent.digest(POOL, Task.GENERATE)
+    (packages / "opentelemetry_exporter_otlp_proto_http-1.45.2.dist-info").mkdir()
+    told = line.command(POOL, Task.GENERATE, 8501)
+    assert told[told.index("--otlp-traces-endpoint") + 1] == url
+    assert line.digest(POOL, Task.GENERATE) != silent.digest(POOL, Task.GENERATE)
+    assert silent.command(POOL, Task.GENERATE, 8501) == plain

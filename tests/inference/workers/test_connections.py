@@ -1,7 +1,6 @@
 """Connections to workers: reuse, replacement, addresses, and every way an answer can end."""
 
 import asyncio
-import ssl
 
 import pytest
 
@@ -274,9 +273,7 @@ async def test_what_is_kept_too_long_is_closed(monkeypatch: pytest.MonkeyPatch) 
 
 async def test_a_server_without_a_known_certificate_is_not_spoken_to() -> None:
     async with serving(answering(OK)) as (server, _):
-        connections = Connections(
-            is_forbidden=lambda _ip, _port: False, tls=ssl.create_default_context()
-        )
+        connections = Connections(is_forbidden=lambda _ip, _port: False)
         with pytest.raises(UpstreamUnreachable):
             await asked(connections.origin_of(f"https://127.0.0.1:{server.port}/v1"))
         connections.close()

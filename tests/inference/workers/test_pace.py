@@ -188,7 +188,7 @@ async def test_a_pulse_beats_until_there_is_a_head(clock: LoopClock) -> None:
         await peer.reader.read()
 
     async with serving(serve) as (server, origin):
-        asking = asyncio.ensure_future(origin.post(REQUEST, limits(), Pulse(1_000, beat)))
+        asking = asyncio.ensure_future(origin.post(REQUEST, limits(), Pulse(lambda: 1_000.0, beat)))
         await until(lambda: bool(server.peers and server.peers[0].requests))
         for count in (1, 2, 3):
             await clock.move(1_100)

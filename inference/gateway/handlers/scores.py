@@ -1,0 +1,17 @@
+"""POST /v1/rerank and /v1/score, at the other paths that servers have them at too."""
+
+from inference.contract.kinds import Endpoint
+from inference.gateway.downstream import Downstream
+from inference.gateway.exchange import Exchange
+from inference.gateway.pipeline import run
+from inference.gateway.services import Services
+
+
+async def rerank(services: Services, downstream: Downstream) -> None:
+    """Answer with documents in the order of their bearing on a query."""
+    await run(Exchange(services, downstream, endpoint=Endpoint.RERANK))
+
+
+async def score(services: Services, downstream: Downstream) -> None:
+    """Answer with how near texts are to each other."""
+    await run(Exchange(services, downstream, endpoint=Endpoint.SCORE))

@@ -1,0 +1,295 @@
+"""The hot routes without ASGI: from the parser's callbacks straight into the one pipeline.
+
+What is no plain POST to one of them goes by ASGI, on the same connection and in its turn. To the
+protocol a hot request is a cycle like uvicorn's, so pipelining, refusals and a stop are the same
+code; both ways have to answer alike, byte by byte, and a test drives both to see that they do.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+import structlog
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
+from inference.errors import ClientLeft, InternalError, InvalidRequest
+from inference.gateway.app import GatewayApp
+from inference.gateway.downstream import check_head, check_length, received, sent
+from inference.gateway.error_responses import error_body
+from inference.gateway.headers import Headers, read_headers
+from inference.gateway.protocol import GatewayProtocol
+from inference.gateway.routes import HOT_ROUTES, Handler
+
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+log = structlog.get_logger(__name__)
+
+
+class HotDownstream:
+    """A Downstream on a connection itself, and in uvicorn's eyes the cycle of its request.
+
+    `is_last` has the connection closed after the answer; it is set before the request's turn.
+    """
+
+    __slots__ = (
+        "_connection",
+        "_is_body_begun",
+        "_is_chunked",
+        "_parts",
+        "_size",
+        "_transport",
+        "_waiter",
+        "disconnected",
+        "handler",
+        "headers",
+        "is_body_whole",
+        "is_last",
+        "keep_alive",
+        "response_complete",
+        "response_started",
+        "task",
+        "waits_for_continue",
+    )
+
+    message_event = asyncio.Event()
+    """uvicorn sets it for the reader of a body; ours waits for something cheaper."""
+
+    def __init__(self, connection: "HotProtocol", handler: Handler, *, keeps_alive: bool) -> None:
+        self._connection = connection
+        self._transport = connection.transport
+        self.handler = handler
+        self.headers = read_headers(connection.headers)
+        self.keep_alive = keeps_alive
+        self.waits_for_continue = connection.expect_100_continue
+        self.response_started = False
+        self.response_complete = False
+        self.disconnected = False
+        self.is_body_whole = False
+        self.is_last = False
+        self._is_body_begun = False
+        self._is_chunked = False
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._waiter: asyncio.Future[None] | None = None
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def has_started(self) -> bool:
+        return self.response_started
+
+    @property
+    def has_unsent(self) -> bool:
+        return self._connection.has_unsent
+
+    def watch(self, on_lost: Callable[[], None] | None) -> None:
+        if on_lost is not None and self._connection.is_lost:
+            on_lost()
+        else:
+            self._connection.on_lost = on_lost
+
+    def take(self, part: bytes) -> None:
+        """Take a part of the body from the parser."""
+        self._parts.append(part)
+        self._size += len(part)
+        if self._waiter is None and self._size > HIGH_WATER_LIMIT:
+            self._connection.flow.pause_reading()
+        self.wake()
+
+    def end_body(self) -> None:
+        """Take note that the body is whole."""
+        self.is_body_whole = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Have the reader of the body look again."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def read_body(self, limit_bytes: int) -> bytes:
+        check_head(self.headers, limit_bytes)
+        self._is_body_begun = True
+        if self.waits_for_continue and not self._transport.is_closing():
+            self.waits_for_continue = False
+            self._transport.write(_CONTINUE)
+        try:
+            if not self.is_body_whole:
+                await self._receive(limit_bytes)
+            self._check_connection()
+            check_length(self._size, limit_bytes)
+            return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        finally:
+            self._parts = []
+
+    async def start(self, status: int, headers: Headers) -> None:
+        await self._send(self._begin(status, headers))
+
+    async def respond(self, status: int, headers: Headers, body: bytes) -> None:
+        await self._send(self._begin(status, headers) + body)
+        self._complete()
+
+    async def write(self, data: bytes) -> None:
+        if data:
+            await self._send(b"%x\r\n%b\r\n" % (len(data), data))
+
+    async def end(self, data: bytes = b"") -> None:
+        if self._is_chunked:
+            data = b"%x\r\n%b\r\n0\r\n\r\n" % (len(data), data) if data else b"0\r\n\r\n"
+        await self._send(data)
+        self._complete()
+
+    async def abort(self, data: bytes = b"") -> None:
+        if not self._connection.is_write_paused:
+            await self.write(data)
+        self._connection.cut_off()
+
+    def fail(self) -> None:
+        """End a request that its handler left without an end."""
+        if self.response_complete or self._transport.is_closing():
+            return
+        if not self.response_started:
+            self.response_started = True
+            body = error_body(InternalError())
+            length = (b"content-length", b"%d" % len(body))
+            self.keep_alive = False
+            self._transport.write(self._head(500, (length,)) + body)
+        self._transport.close()
+
+    async def _send(self, data: bytes) -> None:
+        if self._connection.is_write_paused:
+            await sent(self._connection.flow.drain())
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
+    def _begin(self, status: int, headers: Headers) -> bytes:
+        """The bytes of the answer's head; from now on nothing else can be answered."""
+        is_body_unsure = self.headers.expects_continue and not self._is_body_begun
+        if self.is_last or is_body_unsure:
+            self.keep_alive = False
+        self.response_started = True
+        self.waits_for_continue = False
+        return self._head(status, headers)
+
+    def _complete(self) -> None:
+        """Take note of the answer's end, unless the client is gone."""
+        if self._transport.is_closing():
+            return
+        self.response_complete = True
+        self._parts = []
+        if not self.keep_alive:
+            self._transport.close()
+        self._connection.on_response_complete()
+
+    def _head(self, status: int, headers: Headers) -> bytes:
+        """The bytes of an answer's head. Without a length the body is sent in chunks."""
+        parts = [STATUS_LINE[status], self._connection.default_head()]
+        self._is_chunked = True
+        for name, value in headers:
+            parts += (name, b": ", value, b"\r\n")
+            if name == b"content-length":
+                self._is_chunked = False
+        if not self.keep_alive:
+            parts.append(b"connection: close\r\n")
+        parts.append(b"transfer-encoding: chunked\r\n\r\n" if self._is_chunked else b"\r\n")
+        head = b"".join(parts)
+        lines = len(headers) + 2 + self._is_chunked + (not self.keep_alive)
+        if head.count(b"\n") != lines + self._connection.default_lines:
+            raise RuntimeError("a header of an answer holds a line feed")
+        return head
+
+    async def _receive(self, limit_bytes: int) -> None:
+        """Wait for the rest of the body, or for more of it than it may have."""
+        loop = self._connection.loop
+        began_s = loop.time()
+        while not self.is_body_whole and self._size <= limit_bytes:
+            self._check_connection()
+            self._waiter = loop.create_future()
+            self._connection.flow.resume_reading()
+            try:
+                await received(self._waiter, self._size, waited_s=loop.time() - began_s)
+            finally:
+                self._waiter = None
+
+    def _check_connection(self) -> None:
+        if self._connection.is_lost:
+            raise ClientLeft
+        if self._connection.has_broken_body:
+            raise InvalidRequest("The request body is not valid HTTP.")
+
+
+class HotProtocol(GatewayProtocol):
+    """A connection whose requests for the hot routes don't go by ASGI."""
+
+    cycle: Any  # uvicorn's or a HotDownstream
+    default_lines = 0
+    _default_headers: object = None
+    _default_head = b""
+
+    def default_head(self) -> bytes:
+        """The lines that every answer begins with; uvicorn makes a new list of them each second."""
+        current = self.server_state.default_headers
+        if current is not self._default_headers:
+            self._default_headers = current
+            self._default_head = b"".join(b"%b: %b\r\n" % header for header in current)
+            self.default_lines = len(current)
+        return self._default_head
+
+    def on_body(self, body: bytes) -> None:
+        cycle = self.cycle
+        if type(cycle) is HotDownstream and not cycle.response_complete:
+            self._framing_bytes = 0
+            cycle.take(body)
+        else:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        cycle = self.cycle
+        if type(cycle) is HotDownstream and not cycle.response_complete:
+            self._is_in_head = True
+            self._framing_bytes = 0
+            cycle.end_body()
+        else:
+            super().on_message_complete()
+
+    def _break_off(self) -> None:
+        super()._break_off()
+        if type(self.cycle) is HotDownstream:
+            self.cycle.wake()
+
+    def _begin(self) -> None:
+        handler = HOT_ROUTES.get(self.url)
+        parser, before = self.parser, self.cycle
+        if (
+            handler is None
+            or parser.get_method() != b"POST"
+            or parser.get_http_version() != "1.1"
+            or parser.should_upgrade()
+        ):
+            super()._begin()
+            return
+        downstream = HotDownstream(self, handler, keeps_alive=parser.should_keep_alive())
+        self.cycle = downstream
+        if before is None or before.response_complete:
+            self._start_asgi_task(downstream, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cast("Any", downstream), self.app))
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        if type(cycle) is not HotDownstream:
+            super()._start_asgi_task(cycle, app)
+            return
+        cycle.task = self.loop.create_task(self._serve(cycle))
+
+    async def _serve(self, downstream: HotDownstream) -> None:
+        """Answer one request, as one of the tasks that a stop waits for."""
+        app, task = cast("GatewayApp", self.config.app), cast("asyncio.Task[None]", downstream.task)
+        self.tasks.add(task)
+        downstream.is_last = app.is_draining
+        try:
+            await app.answer(downstream, downstream.handler)
+        except Exception:
+            log.exception("answer failed")
+        finally:
+            downstream.fail()
+            self.tasks.discard(task)

@@ -1,0 +1,126 @@
+"""One attempt's request on its way to a worker, up to its answer's head; and what failed."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from inference.contract.snapshot import RouteRecord, TargetRecord
+from inference.decisions.dispatch import Tried
+from inference.errors import AttemptOverdue, Fault, UpstreamError, UpstreamPromptTooLong
+from inference.gateway.attempts import Attempt
+from inference.gateway.exchange import Exchange
+from inference.gateway.failures import failure_of_refusal, failure_of_status
+from inference.gateway.headers import upstream_headers, upstream_request_id
+from inference.gateway.schemas import InferenceRequest, upstream_body
+from inference.workers.answers import Answer, Pulse, Timeouts
+from inference.workers.base import BackendTraits
+from inference.workers.connections import Request
+
+# An error's body is read for its message only.
+_MAX_ERROR_BYTES = 1024 * 1024
+
+T = TypeVar("T")
+
+
+class Trials:
+    """The attempts of one request that failed in a way another may mend, and how they failed."""
+
+    __slots__ = ("_exchange", "failures", "tried")
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self.tried: list[Tried] = []
+        self.failures: list[UpstreamError] = []
+
+    def note(self, attempt: Attempt, error: UpstreamError, *, has_other: bool = False) -> None:
+        """End a failed attempt; raise its error if that is the end of the request.
+
+        It isn't while another worker that was asked as well may still answer.
+        """
+        exchange = self._exchange
+        attempt.end(exchange.services.stopwatch(), error)
+        if error.fault is not Fault.CALLER:
+            exchange.services.metrics.failed_attempt(attempt.planned.pool.id, error.code)
+        if not error.is_retryable or (exchange.downstream.has_started and not has_other):
+            raise error
+        self.failures.append(error)
+        self.tried.append(
+            Tried(
+                attempt.planned.target.id,
+                attempt.worker_id,
+                may_repeat=error.may_repeat,
+                was_too_long=isinstance(error, UpstreamPromptTooLong),
+            )
+        )
+
+
+async def in_time(attempt: Attempt, step: Awaitable[T]) -> T:
+    """Take a step of an attempt within its target's time limit, if it has one.
+
+    The limit counts from the attempt's start, and is lifted once its answer is whole: what is left
+    then is not the worker's.
+    """
+    if attempt.due_s is None:
+        return await step
+    try:
+        async with asyncio.timeout_at(attempt.due_s) as attempt.limit:
+            return await step
+    except TimeoutError as error:
+        raise AttemptOverdue from error
+    finally:
+        attempt.limit = None
+
+
+async def ask(
+    exchange: Exchange,
+    attempt: Attempt,
+    request: InferenceRequest,
+    *,
+    traits: BackendTraits,
+    pulse: Pulse | None,
+) -> Answer:
+    """Send the request to the attempt's worker; its answer begins well, or UpstreamError."""
+    address, pool = attempt.address, attempt.planned.pool
+    callers = exchange.downstream.headers
+    outgoing = Request(
+        path=address.paths[exchange.endpoint],
+        headers=upstream_headers(
+            address,
+            request_id=upstream_request_id(exchange.event_id, attempt.number),
+            is_stream=request.is_stream,
+            forwarded=exchange.services.traces.lines(callers, exchange.trace, attempt.number),
+        ),
+        body=upstream_body(
+            request,
+            served_model=pool.served_model_name,
+            usage_options=traits.usage_options,
+            chat_bound=traits.chat_bound,
+        ),
+    )
+    assert exchange.plan is not None
+    timeouts = _timeouts(exchange.plan.route, attempt.planned.target)
+    attempt.was_sent = True
+    attempt.answer = answer = await address.origin.post(outgoing, timeouts, pulse)
+    if not 200 <= answer.status < 300:
+        raise await _failure(attempt, answer, traits)
+    return answer
+
+
+async def _failure(attempt: Attempt, answer: Answer, traits: BackendTraits) -> UpstreamError:
+    """What an answer other than 2xx means; its body is read only if that depends on it."""
+    failure = failure_of_status(
+        answer.status, saturated=traits.saturated_statuses, retry_after=answer.retry_after
+    )
+    if failure is not None:
+        return failure
+    body = await answer.read_all(_MAX_ERROR_BYTES)
+    return failure_of_refusal(answer.status, body, secret=attempt.secret)
+
+
+def _timeouts(route: RouteRecord, target: TargetRecord) -> Timeouts:
+    """The target's own where it has some, else the route's."""
+    return Timeouts(
+        connect_s=(target.connect_timeout_ms or route.connect_timeout_ms) / 1000,
+        first_byte_s=(target.first_byte_timeout_ms or route.first_byte_timeout_ms) / 1000,
+        idle_s=(target.idle_timeout_ms or route.idle_timeout_ms) / 1000,
+    )
