@@ -15,6 +15,8 @@ app.conf.imports = (
     "controlplane.tasks.configuration",
     "controlplane.tasks.heartbeat",
     "controlplane.tasks.idempotency",
+    "controlplane.tasks.replays",
+    "controlplane.tasks.switches",
     "controlplane.tasks.usage",
 )
 app.conf.beat_schedule = {
@@ -36,6 +38,26 @@ app.conf.beat_schedule = {
     },
     "forget-old-answers": {
         "task": "idempotency.forget_old_answers",
+        "schedule": 3_600.0,
+        "options": {"expires": 3_600},
+    },
+    "remove-expired-switches": {
+        "task": "switches.remove_expired",
+        "schedule": 15.0,
+        "options": {"expires": 15},
+    },
+    "run-replays": {
+        "task": "replays.run_queued",
+        "schedule": 3.0,
+        "options": {"expires": 3},
+    },
+    "look-back-at-replays": {
+        "task": "replays.look_back",
+        "schedule": 300.0,
+        "options": {"expires": 300},
+    },
+    "forget-old-replays": {
+        "task": "replays.forget_old",
         "schedule": 3_600.0,
         "options": {"expires": 3_600},
     },

@@ -258,6 +258,13 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,
+    # `task` is what a model is for on one object, and what kind of answer is wanted on another;
+    # a route's accounting and a limit's enforcement are strict or lenient alike
+    "ENUM_NAME_OVERRIDES": {
+        "PriorityClassEnum": "controlplane.models.kinds.priorities",
+        "TaskClassEnum": "controlplane.models.kinds.task_classes",
+        "StrictnessEnum": "controlplane.models.kinds.enforcements",
+    },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "controlplane.api.schema.tell_conventions",

@@ -28,6 +28,8 @@ _ICONS = {
     "organisations": "organisation",
     "teams": "organisation",
     "projects": "organisation",
+    "limits": "limit",
+    "switches": "power",
 }
 _NAMING = ("model", "team", "project", "service_account")
 """Fields of an entry whose ids its title tells by name."""

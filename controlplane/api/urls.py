@@ -6,8 +6,10 @@ from rest_framework.routers import SimpleRouter
 from controlplane.api.views.audit import AuditView
 from controlplane.api.views.bindings import BindingView
 from controlplane.api.views.docs import DocsView, SchemaView
+from controlplane.api.views.explain import ExplainView
 from controlplane.api.views.gateways import GatewayView
 from controlplane.api.views.keys import KeyView
+from controlplane.api.views.limits import LimitView
 from controlplane.api.views.live import LiveView
 from controlplane.api.views.me import MeView
 from controlplane.api.views.models import ModelView
@@ -15,10 +17,12 @@ from controlplane.api.views.organisations import OrganisationView
 from controlplane.api.views.pools import PoolView
 from controlplane.api.views.prices import PriceView
 from controlplane.api.views.projects import ProjectView
+from controlplane.api.views.replays import ReplayView
 from controlplane.api.views.requests import RequestView
 from controlplane.api.views.routes import RouteView
 from controlplane.api.views.service_accounts import ServiceAccountView
 from controlplane.api.views.snapshots import SnapshotView
+from controlplane.api.views.switches import SwitchView
 from controlplane.api.views.system import SystemView
 from controlplane.api.views.teams import TeamView
 from controlplane.api.views.tokens import TokenView
@@ -34,8 +38,12 @@ router.register("prices", PriceView, basename="api-price")
 router.register("pools", PoolView, basename="api-pool")
 router.register("routes", RouteView, basename="api-route")
 router.register("keys", KeyView, basename="api-key")
+router.register("limits", LimitView, basename="api-limit")
+router.register("switches", SwitchView, basename="api-switch")
 router.register("snapshots", SnapshotView, basename="api-snapshot")
 router.register("audit", AuditView, basename="api-audit")
+router.register("explain", ExplainView, basename="api-explain")
+router.register("replays", ReplayView, basename="api-replay")
 router.register("requests", RequestView, basename="api-request")
 router.register("users", UserView, basename="api-user")
 router.register("bindings", BindingView, basename="api-binding")

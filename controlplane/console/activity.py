@@ -24,6 +24,9 @@ _PAST = {
     "adopt": "adopted",
     "grant": "granted",
     "issue": "issued",
+    "throw": "thrown",
+    "put_back": "put back",
+    "expire": "expired",
     "set_password": "set the password of",
 }
 _OTHERS = {"role_bindings": "role", "api_tokens": "token"}

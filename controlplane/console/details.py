@@ -14,9 +14,18 @@ from controlplane.console.nouns import AUDIT, Noun
 from controlplane.console.pages import Action, Crumb, Page
 from controlplane.console.propagation import applied_context
 from controlplane.selectors.access import Access
+from controlplane.selectors.switches import get_switch_on
 
 TAB, OLDER = "tab", "before"
 ACTIVITY = "activity"
+_SWITCHED = {
+    "projects": "project",
+    "keys": "key",
+    "models": "model",
+    "routes": "route",
+    "pools": "pool",
+}
+"""Nouns that a kill switch can turn off, as it calls them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +139,7 @@ class DetailPage(Page):
             "last_url": f"{path}?{TAB}={ACTIVITY}",
             "tabs": [_linked(one, path, is_first=one is tabs[0]) for one in tabs],
             "tab": tab,
+            "off": self._off(row),
             "actions": self.actions_of(row),
             "api": self.api_call(row, tab),
             **applied_context(request),
@@ -140,6 +150,14 @@ class DetailPage(Page):
         else:
             context |= {"facts": self.facts_of(row), "figures": self.figures_of(row)}
         return self.render(context)
+
+    def _off(self, row: Any) -> Any:
+        """The kill switch that turns the object off, if one does."""
+        subject = _SWITCHED.get(self.noun.key)
+        if subject is None:
+            return None
+        home = self.scope.organisation.pk
+        return get_switch_on(self.scope.access, home, subject, str(row.pk))
 
     def crumbs(self) -> Sequence[Crumb]:
         return (

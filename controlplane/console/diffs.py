@@ -100,19 +100,24 @@ def _parts(field: str, old: object, new: object, names: Mapping[str, str] | None
         was, now = (side.get(key) for side in sides)
         if was == now:
             continue
-        label = f"{label_of(field).removesuffix('s')} {(names or {}).get(key, key)}"
+        own = (now or was or {}).get("name")
+        label = f"{label_of(field).removesuffix('s')} {own or (names or {}).get(key, key)}"
         found.append(Line(label, _part(was, names), _part(now, names)))
     return found
 
 
 def _by_key(side: object) -> dict[str, Mapping[str, object]]:
-    parts = side if isinstance(side, list) else []
-    return {str(next(part[key] for key in _KEYS if part.get(key))): part for part in parts}
+    """Parts by what tells them apart; a second one of the same pool, in another tier, by its id."""
+    found: dict[str, Mapping[str, object]] = {}
+    for part in side if isinstance(side, list) else []:
+        keys = [str(part[key]) for key in _KEYS if part.get(key)]
+        found[next((key for key in keys if key not in found), keys[-1])] = part
+    return found
 
 
 def _part(part: Mapping[str, object] | None, names: Mapping[str, str] | None) -> str | None:
     if part is None:
         return None
-    told = [(key, value) for key, value in part.items() if key not in _KEYS]
+    told = [(key, value) for key, value in part.items() if key not in (*_KEYS, "name")]
     words = (f"{label_of(key).lower()} {shown(str(key), value, names)}" for key, value in told)
     return ", ".join(words)

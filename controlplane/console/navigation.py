@@ -47,6 +47,8 @@ GROUPS = (
             Item("Pools", "pools", "pool", ("pool",)),
             Item("Models", "models", "model", ("model",)),
             Item("Routes", "routes", "route", ("route",)),
+            Item("Explain", "explain", "info"),
+            Item("Replay", "replays", "restart", ("replay",), Needs.WHOLE_ORGANISATION),
         ),
     ),
     Group(
@@ -60,6 +62,8 @@ GROUPS = (
     Group(
         "Govern",
         (
+            Item("Limits", "limits", "limit", ("limit",)),
+            Item("Kill switches", "switches", "power", ("switch",)),
             Item("Snapshots", "snapshots", "snapshot", ("snapshot",), Needs.WHOLE_ORGANISATION),
             Item("Audit", "audit", "audit", ("audit-entry",), Needs.WHOLE_ORGANISATION),
         ),

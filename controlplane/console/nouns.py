@@ -56,6 +56,8 @@ ROUTES = Noun("routes", "route", "Routes", "Serve")
 POOLS = Noun("pools", "pool", "Pools", "Serve")
 PRICES = Noun("prices", "price", "Prices", "Cost")
 KEYS = Noun("keys", "key", "Keys", "Admin")
+LIMITS = Noun("limits", "limit", "Limits", "Govern")
+SWITCHES = Noun("switches", "switch", "Kill switches", "Govern")
 ORGANISATIONS = Noun("organisations", "organisation", "Organisations", "Admin")
 TEAMS = Noun("teams", "team", "Teams", "Admin")
 PROJECTS = Noun("projects", "project", "Projects", "Admin")
@@ -70,6 +72,6 @@ NOUNS = {
     noun.key: noun
     for noun in (
         *(MODELS, ROUTES, POOLS, PRICES, KEYS, ORGANISATIONS, TEAMS, PROJECTS, SNAPSHOTS),
-        *(AUDIT, USERS, BINDINGS, SERVICE_ACCOUNTS, GATEWAYS),
+        *(AUDIT, USERS, BINDINGS, SERVICE_ACCOUNTS, GATEWAYS, LIMITS, SWITCHES),
     )
 }

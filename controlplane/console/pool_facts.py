@@ -16,6 +16,7 @@ from controlplane.decisions.pool_conditions import Condition, ConditionKind
 from controlplane.decisions.pools import PoolFacts
 from controlplane.models import Pool
 from controlplane.selectors.live import Summary, get_live, newest, span_of
+from controlplane.services.route_rules import routes_with_pool_in_rules
 from inference.contract.fleet import WorkerEntry
 from inference.contract.kinds import PoolPower, ProcessRole, Provisioner, WorkerState
 from inference.contract.vitals import WorkerGauges
@@ -304,3 +305,13 @@ def _unchecked(pool: Pool, number: int) -> WorkerRow:
         up_s=None,
         address=pool.addresses[number],
     )
+
+
+def route_names(row: Pool) -> Sequence[str]:
+    """The routes that send to a pool, by themselves or by a rule."""
+    return sorted({*(target.route.name for target in row.targets.all()), *names_by_rule(row)})
+
+
+def names_by_rule(row: Pool) -> Sequence[str]:
+    """The routes that send to a pool by a rule."""
+    return routes_with_pool_in_rules(row.organisation_id, row.pk)

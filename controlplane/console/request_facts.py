@@ -54,6 +54,11 @@ def facts_of(request: Request, charges: Sequence[Charge]) -> list[Fact]:
     ]
 
 
+def rule_words(request: Request, name: str | None) -> str:
+    """The rule that decided, "" if none did; one that is gone goes by its id."""
+    return "" if request.rule_id is None else name or f"{request.rule_id} (gone since)"
+
+
 def at_most(request: Request, decimals: int = 2) -> str:
     """The most a request can have cost, where that is more than what is booked; else nothing."""
     booked, most = request.cost_nanousd, request.cost_max_nanousd

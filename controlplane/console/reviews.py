@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from controlplane.console.diffs import Line
-from controlplane.services.drafts import Draft
+from controlplane.services.drafts import Draft, RowChange
 
 LIVE = "Acts live: gateways run on it within a second, without a restart."
 UNNOTICED = "No gateway reads this; it is in force as soon as it is saved."
@@ -114,8 +114,23 @@ def checks_of(draft: Draft, noun: str) -> Sequence[Check]:
     checks = []
     if draft.sections:
         checks.append(Check("ok", "The whole configuration stays valid with it."))
-    checks += [Check("warn", f"Also {one.action}s {one.noun} {one.object_id}.") for one in also]
+    checks += [Check("warn", words) for one in also for words in _also(one)]
     return checks
+
+
+def _also(change: RowChange) -> Sequence[str]:
+    """What else an edit does, in words; of rules that name who goes, what becomes of them."""
+    sides = [(side or {}).get("rules") for side in (change.before, change.after)]
+    if change.action != "update" or not all(isinstance(side, list) for side in sides):
+        return [f"Also {change.action}s {change.noun} {change.object_id}."]
+    was, now = ({rule["id"]: rule for rule in side} for side in sides)  # type: ignore[attr-defined]
+    return [
+        f"Rule {rule['name']} of a route names nobody else: it is switched off."
+        if was[pk]["is_enabled"] and not rule["is_enabled"]
+        else f"Rule {rule['name']} of a route will no longer name it."
+        for pk, rule in now.items()
+        if pk in was and was[pk] != rule
+    ]
 
 
 def split_of(label: str, shares: Sequence[tuple[str, float]]) -> Split:

@@ -9,8 +9,9 @@ from django.utils import timezone
 from controlplane.console.formats import count
 from controlplane.console.nouns import ROUTES
 from controlplane.console.reviews import Check, Impact, Part, Reach, Split, checks_of
+from controlplane.console.rule_impact import rule_checks, rule_reach, waiting_reach
 from controlplane.console.scope import Scope
-from controlplane.console.targets import measured_of, moved, shares_of, told
+from controlplane.console.targets import as_listed, measured_of, moved, shares_of, told
 from controlplane.models import Pool, Route
 from controlplane.selectors.impact import Traffic, get_traffic, list_attempts_by_pool
 from controlplane.selectors.pools import list_pools
@@ -27,17 +28,27 @@ def impact_of_edit(scope: Scope, route: Route, changes: Mapping[str, Any], draft
     """Splits before and after, the share of traffic that moves, and who sends it."""
     now = timezone.now()
     traffic = get_traffic(scope.access, scope.organisation, since=now - _DAY, route_id=route.pk)
-    old = [{"pool": one.pool_id, "weight": one.weight} for one in route.targets.all()]
+    old = as_listed(route.targets.all())
     new = changes.get("targets", old)
     before, after = shares_of(old), shares_of(new)
-    pools = {
-        pool.pk: pool
-        for pool in list_pools(scope.access).filter(pk__in=[*dict.fromkeys((*before, *after))])
-    }
-    checks = (*_checks(changes, new, pools, traffic), *checks_of(draft, ROUTES.key))
+    aims = [*new, *(one for rule in changes.get("rules") or () for one in rule["targets"])]
+    named = {*before, *(one["pool"] for one in aims)}
+    pools = {pool.pk: pool for pool in list_pools(scope.access).filter(pk__in=named)}
+    checks = (
+        *_checks(changes, aims, pools, traffic),
+        *rule_checks(route, changes),
+        *checks_of(draft, ROUTES.key),
+    )
     strategy = str(changes.get("strategy", route.strategy))
     moves = () if "targets" not in changes else _moves(before, after, strategy)
-    reach = [*moves, *_strategy_words(changes), *_silence_words(changes), *_callers(traffic)]
+    reach = [
+        *moves,
+        *rule_reach(scope, route, changes),
+        *_strategy_words(changes),
+        *waiting_reach(changes),
+        *_silence_words(changes),
+        *_callers(traffic),
+    ]
     if "targets" not in changes:
         return Impact(reach=reach, checks=checks)
     found = list_attempts_by_pool(
@@ -80,13 +91,13 @@ def _split(label: str, shares: Shares, slots: Mapping[str, int]) -> Split:
 
 def _moves(before: Shares, after: Shares, strategy: str) -> Sequence[Reach]:
     share = told(moved(before, after))
-    if strategy == Strategy.LEAST_WORK:
+    if strategy not in (Strategy.WEIGHTED, Strategy.SESSION_AFFINITY):
         words = f"~{share} of what comes while workers are equally free; under load, waits decide"
         return (Reach("Traffic moved", words),)
     return (Reach("Traffic moved", f"~{share} of this route's traffic"),)
 
 
-_STRATEGY_WORDS: Mapping[str, str] = {
+STRATEGY_WORDS: Mapping[str, str] = {
     Strategy.LEAST_WORK: (
         "Each request goes to the worker with the shortest wait, whichever target it is of, and "
         "sooner to one that has the prompt cached. Weights decide among equally free workers "
@@ -96,13 +107,29 @@ _STRATEGY_WORDS: Mapping[str, str] = {
         "Requests divide between targets by weight, however busy each is; inside a pool the "
         "worker with the shortest wait is picked."
     ),
+    Strategy.SESSION_AFFINITY: (
+        "Requests of one session (else end user, else key) go to one worker, and divide between "
+        "targets by weight. A worker with a quarter more than its share leaves them to the next."
+    ),
+    Strategy.PREFIX_AFFINITY: (
+        "Each request goes to the worker that has most of its prompt cached, unless that one has a "
+        "quarter more than its share; prompts that nobody has go to the shortest wait."
+    ),
+    Strategy.LOWEST_LATENCY: (
+        "Each request goes to the worker whose streams began soonest of late, its wait included; "
+        "one in twenty goes to any other, to see how that one does."
+    ),
+    Strategy.CHEAPEST: (
+        "Each request goes to the target where it costs least at most, then to the shortest wait. "
+        "A target whose price is not known comes last."
+    ),
 }
 
 
 def _strategy_words(changes: Mapping[str, Any]) -> Sequence[Reach]:
     if "strategy" not in changes:
         return ()
-    return (Reach("Where requests go", _STRATEGY_WORDS[changes["strategy"]]),)
+    return (Reach("Where requests go", STRATEGY_WORDS[changes["strategy"]]),)
 
 
 def _silence_words(changes: Mapping[str, Any]) -> Sequence[Reach]:
@@ -137,7 +164,7 @@ def _checks(
     if "name" in changes:
         words = f"Callers must write {changes['name']} from then on; the old name is refused."
         found.append(Check("warn" if traffic.requests else "info", words))
-    chosen = [pools[one["pool"]] for one in targets if one["pool"] in pools]
+    chosen = [pools[pk] for pk in dict.fromkeys(one["pool"] for one in targets) if pk in pools]
     for pool in chosen:
         if pool.power != PoolPower.RUNNING.value or (pool.replicas == 0 and not pool.addresses):
             how = "drained" if pool.power == PoolPower.DRAINED else "stopped"

@@ -1,6 +1,6 @@
-"""A route's targets in forms and pictures: rows of pool and weight, and the shares they come to."""
+"""Targets in forms and pictures: rows of pool, weight and tier, and the shares they come to."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +9,7 @@ from django.forms import Field, Widget
 from django.http import QueryDict
 
 from controlplane.console.diffs import shown
-from inference.contract.params import MAX_WEIGHT, TARGET_BOUNDS
+from inference.contract.params import MAX_TIERS, MAX_WEIGHT, TARGET_BOUNDS
 
 TIMEOUT_LABELS: Mapping[str, str] = {
     "connect_timeout_ms": "Connecting",
@@ -20,8 +20,14 @@ TIMEOUT_LABELS: Mapping[str, str] = {
 """What a target may bound by itself, in the order of an attempt."""
 
 ROUTES_OWN = "the route's"
-_COUNT = "targets-count"
+OWN = "targets"
+"""What the names of the controls of a route's own targets begin with."""
+
 _MOST = 100
+
+Target = Mapping[str, Any]
+Place = tuple[str, int]
+"""A pool in a tier: what tells the targets of one list apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,17 @@ class TargetRow:
     pool: str
     weight: str
     timeouts: Mapping[str, str] = field(default_factory=dict)
+    tier: str = "0"
+    of: str = OWN
+
+    @property
+    def prefix(self) -> str:
+        """What the names of its controls begin with."""
+        return f"{self.of}-{self.index}"
+
+    @property
+    def number(self) -> int:
+        return self.index + 1
 
     @property
     def times(self) -> Sequence[tuple[str, str, str]]:
@@ -49,14 +66,14 @@ class TargetsWidget(Widget):
     """Reads the rows of the page's own template; rows without a pool and weight are left out."""
 
     def value_from_datadict(self, data: QueryDict, files: Any, name: str) -> Any:
-        return [row for row in rows_of(data) if row.pool or row.weight]
+        return filled(rows_of(data))
 
     def value_omitted_from_data(self, data: QueryDict, files: Any, name: str) -> bool:
-        return _COUNT not in data
+        return f"{OWN}-count" not in data
 
 
 class TargetsField(Field):
-    """Its value is a list of `{"pool": id, "weight": n, <time-out>: ms or None}`, in order."""
+    """Its value is a list of `{"pool": id, "weight": n, "tier": n, <time-out>: ms or None}`."""
 
     widget = TargetsWidget
 
@@ -64,40 +81,66 @@ class TargetsField(Field):
         rows: Sequence[TargetRow] = value or ()
         if not rows:
             raise ValidationError("A route needs at least one target.")
-        found = []
-        for row in rows:
-            problem = problem_with(row)
-            if problem:
-                raise ValidationError(f"Target {row.index + 1}: {problem}")
-            times = {name: int(text) if text else None for name, _, text in row.times}
-            found.append({"pool": row.pool, "weight": int(row.weight), **times})
-        if len({one["pool"] for one in found}) < len(found):
-            raise ValidationError("The route has a pool twice.")
+        found, problem = cleaned(rows)
+        if problem:
+            raise ValidationError(problem)
         return found
 
 
-def rows_of(data: QueryDict) -> Sequence[TargetRow]:
-    """The rows a page sent."""
-    given = str(data.get(_COUNT, ""))
-    rows = min(int(given), _MOST) if given.isascii() and given.isdigit() and len(given) < 4 else 0
+def filled(rows: Sequence[TargetRow]) -> list[TargetRow]:
+    """The rows with anything in them."""
+    return [row for row in rows if row.pool or row.weight]
+
+
+def cleaned(rows: Sequence[TargetRow]) -> tuple[list[dict[str, Any]], str]:
+    """What rows come to, and what is wrong with them in words, "" if nothing."""
+    found: list[dict[str, Any]] = []
+    for row in rows:
+        problem = problem_with(row)
+        if problem:
+            return [], f"Target {row.number}: {problem}"
+        times = {name: int(text) if text else None for name, _, text in row.times}
+        tier = int(row.tier or 0)
+        found.append({"pool": row.pool, "weight": int(row.weight), "tier": tier, **times})
+    if len({place_of(one) for one in found}) < len(found):
+        return [], "The route has a pool twice."
+    return found, ""
+
+
+def rows_of(data: QueryDict, of: str = OWN) -> Sequence[TargetRow]:
+    """The rows a page sent of one list."""
     return [
         TargetRow(
             index,
-            str(data.get(f"targets-{index}-pool", "")).strip(),
-            str(data.get(f"targets-{index}-weight", "")).strip(),
-            {name: str(data.get(f"targets-{index}-{name}", "")).strip() for name in TIMEOUT_LABELS},
+            typed(data, f"{of}-{index}-pool"),
+            typed(data, f"{of}-{index}-weight"),
+            {name: typed(data, f"{of}-{index}-{name}") for name in TIMEOUT_LABELS},
+            typed(data, f"{of}-{index}-tier") or "0",
+            of,
         )
-        for index in range(rows)
+        for index in range(counted(data, of))
     ]
+
+
+def counted(data: QueryDict, of: str) -> int:
+    """How many rows a page says it has of a list."""
+    given = str(data.get(f"{of}-count", ""))
+    return min(int(given), _MOST) if given.isascii() and given.isdigit() and len(given) < 4 else 0
+
+
+def typed(data: QueryDict, name: str) -> str:
+    """What was typed into a control."""
+    return str(data.get(name, "")).strip()
 
 
 def problem_with(row: TargetRow) -> str:
     """What is wrong with a row in words, "" if nothing."""
     if not row.pool:
         return "choose a pool, or empty the weight."
-    is_number = row.weight.isascii() and row.weight.isdigit() and len(row.weight) < 8
-    if not is_number or int(row.weight) > MAX_WEIGHT:
+    if not _is_whole(row.weight, MAX_WEIGHT):
         return f"give a whole weight from 0 to {MAX_WEIGHT:,}."
+    if not _is_whole(row.tier, MAX_TIERS - 1):
+        return f"give a tier from 0 to {MAX_TIERS - 1}."
     for name, label, text in row.times:
         is_number = text.isascii() and text.isdigit() and len(text) < 12
         if text and (not is_number or TARGET_BOUNDS[name].problem_with(int(text))):
@@ -109,11 +152,35 @@ def problem_with(row: TargetRow) -> str:
     return ""
 
 
-def row_of(index: int, target: Mapping[str, Any]) -> TargetRow:
+def _is_whole(text: str, most: int) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 8 and int(text) <= most
+
+
+def row_of(index: int, target: Target, of: str = OWN) -> TargetRow:
     """A saved target as a row of the form."""
     times = {name: target.get(name) for name in TIMEOUT_LABELS}
-    typed = {name: "" if value is None else str(value) for name, value in times.items()}
-    return TargetRow(index, target["pool"], str(target["weight"]), typed)
+    texts = {name: "" if value is None else str(value) for name, value in times.items()}
+    tier = str(target.get("tier", 0))
+    return TargetRow(index, target["pool"], str(target["weight"]), texts, tier, of)
+
+
+def place_of(target: Target) -> Place:
+    """What tells a target from the others of its list."""
+    return target["pool"], target.get("tier") or 0
+
+
+def times_of_own(target: Target) -> str:
+    """A target's own time-outs as an addition to a sentence, "" if it has none."""
+    words = times_told(target)
+    return "" if words == ROUTES_OWN else f", {words}"
+
+
+def as_listed(targets: Iterable[Any]) -> list[dict[str, Any]]:
+    """Rows of targets as the form's values."""
+    return [
+        {"pool": one.pool_id, "weight": one.weight, "tier": one.tier, **times_of(one)}
+        for one in targets
+    ]
 
 
 def times_of(target: object) -> dict[str, int | None]:
@@ -121,9 +188,9 @@ def times_of(target: object) -> dict[str, int | None]:
     return {name: getattr(target, name) for name in TIMEOUT_LABELS}
 
 
-def has_times(target: object) -> bool:
-    """Whether a target row has a time-out of its own."""
-    return any(value is not None for value in times_of(target).values())
+def has_own_times(target: Target) -> bool:
+    """Whether a target has a time-out of its own."""
+    return any(target.get(name) is not None for name in TIMEOUT_LABELS)
 
 
 def times_told(times: Mapping[str, Any]) -> str:
@@ -136,10 +203,27 @@ def times_told(times: Mapping[str, Any]) -> str:
     return ", ".join(own) or ROUTES_OWN
 
 
-def shares_of(targets: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Each pool's share of the requests by weight, as fractions of 1, in order."""
-    total = sum(int(one["weight"]) for one in targets)
-    return {one["pool"]: int(one["weight"]) / total if total else 0.0 for one in targets}
+def shares_of(targets: Sequence[Target]) -> dict[str, float]:
+    """Each pool's share by weight of what comes while the first tier can serve; in order."""
+    first = min((place_of(one)[1] for one in targets), default=0)
+    shares = shares_in_tiers(targets)
+    return {place[0]: share for place, share in shares.items() if place[1] == first}
+
+
+def shares_in_tiers(targets: Sequence[Target]) -> dict[Place, float]:
+    """Each target's share of the requests that its tier gets, as fractions of 1, in order."""
+    totals: dict[int, int] = {}
+    for one in targets:
+        totals[place_of(one)[1]] = totals.get(place_of(one)[1], 0) + int(one["weight"])
+    return {
+        place_of(one): int(one["weight"]) / total if (total := totals[place_of(one)[1]]) else 0.0
+        for one in targets
+    }
+
+
+def tier_words(tier: int) -> str:
+    """A tier as people call it."""
+    return "first choice" if tier == 0 else f"fallback {tier}"
 
 
 def measured_of(attempts: Mapping[str, int]) -> dict[str, float]:

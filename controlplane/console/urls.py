@@ -14,6 +14,7 @@ from controlplane.console.views.bindings import (
     BindingDetail,
     BindingList,
 )
+from controlplane.console.views.explain import ExplainPage
 from controlplane.console.views.gateways import GatewaysPart
 from controlplane.console.views.gateways import act_views as gateway_act_views
 from controlplane.console.views.keys import (
@@ -25,6 +26,13 @@ from controlplane.console.views.keys import (
     KeyRotate,
 )
 from controlplane.console.views.keys import act_views as key_act_views
+from controlplane.console.views.limits import (
+    LimitCreate,
+    LimitDelete,
+    LimitDetail,
+    LimitEdit,
+    LimitList,
+)
 from controlplane.console.views.me import me, my_password, my_sessions
 from controlplane.console.views.models import (
     ModelCreate,
@@ -63,6 +71,7 @@ from controlplane.console.views.projects import (
     ProjectEdit,
     ProjectList,
 )
+from controlplane.console.views.replays import ReplayDetail, ReplayList
 from controlplane.console.views.requests import request_detail, request_list
 from controlplane.console.views.routes import (
     RouteCreate,
@@ -82,6 +91,13 @@ from controlplane.console.views.service_accounts import (
     TokenRevoke,
 )
 from controlplane.console.views.snapshots import SnapshotDetail, SnapshotList, SnapshotRestore
+from controlplane.console.views.switches import (
+    SwitchBoard,
+    SwitchDetail,
+    SwitchEdit,
+    SwitchPutBack,
+    SwitchThrow,
+)
 from controlplane.console.views.system import SystemPage
 from controlplane.console.views.teams import (
     TeamCreate,
@@ -117,6 +133,16 @@ urlpatterns = [
     path("prices/<str:pk>/", PriceDetail.as_view(), name="price"),
     path("prices/<str:pk>/edit/", PriceEdit.as_view(), name="price-edit"),
     path("prices/<str:pk>/delete/", PriceDelete.as_view(), name="price-delete"),
+    path("limits/", LimitList.as_view(), name="limits"),
+    path("limits/new/", LimitCreate.as_view(), name="limit-create"),
+    path("limits/<str:pk>/", LimitDetail.as_view(), name="limit"),
+    path("limits/<str:pk>/edit/", LimitEdit.as_view(), name="limit-edit"),
+    path("limits/<str:pk>/delete/", LimitDelete.as_view(), name="limit-delete"),
+    path("switches/", SwitchBoard.as_view(), name="switches"),
+    path("switches/new/", SwitchThrow.as_view(), name="switch-create"),
+    path("switches/<str:pk>/", SwitchDetail.as_view(), name="switch"),
+    path("switches/<str:pk>/edit/", SwitchEdit.as_view(), name="switch-edit"),
+    path("switches/<str:pk>/delete/", SwitchPutBack.as_view(), name="switch-delete"),
     path("organisations/", OrganisationList.as_view(), name="organisations"),
     path("organisations/new/", OrganisationCreate.as_view(), name="organisation-create"),
     path("organisations/<str:pk>/", OrganisationDetail.as_view(), name="organisation"),
@@ -160,6 +186,9 @@ urlpatterns = [
         path(f"keys/<str:pk>/{act}/", view, name=f"key-{act}")
         for act, view in key_act_views().items()
     ),
+    path("explain/", ExplainPage.as_view(), name="explain"),
+    path("replay/", ReplayList.as_view(), name="replays"),
+    path("replay/<str:pk>/", ReplayDetail.as_view(), name="replay"),
     path("system/", SystemPage.as_view(), name="system"),
     path("system/gateways/", GatewaysPart.as_view(), name="gateways"),
     *(

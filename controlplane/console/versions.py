@@ -6,6 +6,7 @@ from typing import Any
 
 from controlplane.console.diffs import Line, lines_of
 from controlplane.console.nouns import NOUNS
+from controlplane.decisions.subjects import subject_words
 from controlplane.decisions.versions import NounDifference
 from controlplane.services.drafts import Draft
 
@@ -68,7 +69,12 @@ def _shown(told: Mapping[str, object]) -> dict[str, object]:
 
 def _title(noun: str, pk: str, told: Mapping[str, object], names: Mapping[str, str]) -> str:
     what = NOUNS[noun].one if noun in NOUNS else noun
-    return f"{what} {names.get(pk) or told.get('name') or pk}"
+    name = names.get(pk) or told.get("name")
+    if name is None and "subject" in told:
+        # of a switch that was put back, what it turned off is left to name it by
+        about = told.get("subject_id")
+        name = subject_words(str(told["subject"]), about and str(about), names.get(str(about)))
+    return f"{what} {name or pk}"
 
 
 def _texts(value: object) -> Iterator[str]:

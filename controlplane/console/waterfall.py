@@ -123,8 +123,9 @@ def _attempt_steps(
 ) -> list[Step]:
     start_ms = _start_ms(request, charge)
     is_good = charge.error_code is None and charge.kind == ChargeKind.FINAL
+    kind = attempt_kind(request, charge)
     attempt = Step(
-        label=f"Attempt {charge.attempt}",
+        label=f"Attempt {charge.attempt}{f', {kind}' if kind else ''}",
         name=worker(charge.pool_id, charge.pool_name, charge.worker_id),
         url=links.get(charge.pool_id, ""),
         took=duration(attempt_ms(request, charge)),
@@ -136,6 +137,18 @@ def _attempt_steps(
         tone="ok" if is_good else "crit" if charge.error_code else "warn",
     )
     return [attempt, *_phases(charge, start_ms, scale)]
+
+
+def attempt_kind(request: Request, charge: Charge) -> str:
+    """What an attempt was besides the first choice, by the decision record; "" if nothing."""
+    steps = (request.decision or {}).get("attempts")
+    place = charge.attempt - 1
+    if not isinstance(steps, list) or not 0 <= place < len(steps):
+        return ""
+    step = steps[place]
+    if not isinstance(step, Mapping):
+        return ""
+    return "hedge" if step.get("hedge") else "fallback" if step.get("fallbacks") else ""
 
 
 def _phases(charge: Charge, start_ms: float, scale: float) -> list[Step]:

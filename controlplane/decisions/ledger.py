@@ -13,7 +13,7 @@ import msgspec
 
 from inference.contract.codec import CodecError, decode_end
 from inference.contract.events import Charge, End, Json
-from inference.contract.kinds import ChargeKind, Endpoint, Outcome
+from inference.contract.kinds import ChargeKind, Endpoint, Outcome, PriorityClass, TaskClass
 from inference.decisions.cost import MAX_NANOUSD
 
 # Longer texts come from callers only; an index row of PostgreSQL has 2,704 bytes.
@@ -74,6 +74,11 @@ class RequestRow:
     decision: Json | None
     journal: str
     seq: int
+    end_user: str | None
+    tags: list[str] | None
+    priority: PriorityClass | None
+    task: TaskClass | None
+    rule_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +204,11 @@ def request_row(end: End, names: Names, *, recorded_at: datetime) -> RequestRow:
         decision=end.decision,
         journal=stored_text(end.journal),
         seq=end.seq,
+        end_user=_stored_text_or_none(origin.end_user),
+        tags=[stored_text(tag) for tag in origin.tags] or None,
+        priority=origin.priority,
+        task=origin.task,
+        rule_id=_stored_text_or_none(origin.rule_id),
     )
 
 

@@ -6,6 +6,9 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from inference.contract.kinds import LimitSubject
+from inference.contract.snapshot import LimitRecord, SwitchRecord
+
 Told = Mapping[str, object]
 
 MASK = "[redacted]"
@@ -32,8 +35,12 @@ class NounDifference:
 
 
 def tell(record: Any) -> dict[str, object]:
-    """A record as JSON: secrets masked, money as text, times in RFC 3339."""
-    return {one.name: _told(one.name, getattr(record, one.name)) for one in fields(record)}
+    """A record as JSON: secrets masked, money as text, times in RFC 3339, keys by their ids."""
+    told = {one.name: _told(one.name, getattr(record, one.name)) for one in fields(record)}
+    if isinstance(record, LimitRecord | SwitchRecord) and record.subject == LimitSubject.KEY.value:
+        # gateways know keys without the prefix, everybody else with it
+        told["subject_id"] = record.subject_id and f"key_{record.subject_id}"
+    return told
 
 
 def compare(

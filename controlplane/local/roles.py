@@ -30,7 +30,7 @@ _SECRET_NAMES = frozenset(
     f"HEADWORKS_{name}"
     for name in (
         *("DATABASE_URL", "STATE_URL", "CACHE_URL", "BROKER_URL", "SECRET_KEY", "DATA_KEY"),
-        *("KEY_PEPPERS", "DEMO_UPSTREAM_KEY", "DEMO_UPSTREAM_URL"),
+        *("KEY_PEPPERS", "DEMO_UPSTREAM_KEY", "DEMO_UPSTREAM_URL", "OTLP_HEADERS"),
     )
 )
 
@@ -120,6 +120,7 @@ def data_environment(installation: Installation) -> Mapping[str, str]:
     told = {
         "HEADWORKS_ENGINE_PYTHON": installation.engine_python,
         "HEADWORKS_MODELS": installation.models,
+        "HEADWORKS_OTLP_HEADERS": installation.settings.environ.get("HEADWORKS_OTLP_HEADERS"),
     }
     return (
         common_environment(installation)

@@ -78,8 +78,9 @@ _READ_BY_DATA = (
 _WRITTEN_BY_DATA = (
     *(wire.DIRECTORY, wire.DIRECTORY + ":*", wire.LEADER, wire.FENCING),
     *(wire.USAGE_STREAM, wire.vitals_key("*"), wire.SEEN, wire.worker_log_key("*")),
+    wire.LIMITS_KEYS,
 )
-_CHANNELS_OF_DATA = (wire.SNAPSHOT_CHANGED, wire.DIRECTORY_CHANGED)
+_CHANNELS_OF_DATA = (wire.SNAPSHOT_CHANGED, wire.DIRECTORY_CHANGED, wire.LIMITS_CHANNEL)
 
 
 def state_rules(role: str) -> str:

@@ -6,8 +6,9 @@ or sideways.
 
 Reading: whoever holds any role in an organisation reads what belongs to it as a whole and is needed
 to use it: models, prices, pools, routes. Teams, projects, keys, requests and usage are read as far
-as the roles reach. Who did what and who may do what (audit, versions, people, roles, programs) is
-for roles of the whole organisation.
+as the roles reach; so are limits and switches, which are also read by whom they bind. Who did what
+and who may do what (audit, versions, people, roles, programs) is for roles of the whole
+organisation.
 
 Writing: operators and administrators write; prices decide invoices, so they are finance's and the
 administrators'; people, programs and roles are the administrators'. The platform's administrator
@@ -36,6 +37,8 @@ _WRITERS: Mapping[str, frozenset[Role]] = {
     "pools": _OPERATORS,
     "routes": _OPERATORS,
     "keys": _OPERATORS,
+    "limits": _OPERATORS,
+    "switches": _OPERATORS,
     "snapshots": _OPERATORS,
     "users": _ADMINS,
     "bindings": _ADMINS,

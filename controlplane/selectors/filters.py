@@ -19,6 +19,7 @@ from controlplane.models import (
     CatalogueModel,
     ConfigRevision,
     Key,
+    Limit,
     Organisation,
     Pool,
     Price,
@@ -26,11 +27,24 @@ from controlplane.models import (
     RoleBinding,
     Route,
     ServiceAccount,
+    Switch,
     Team,
     User,
 )
-from controlplane.models.kinds import backends, powers, provisioners, strategies, tasks
+from controlplane.models.kinds import (
+    backends,
+    enforcements,
+    limit_subjects,
+    limit_units,
+    limit_windows,
+    powers,
+    provisioners,
+    strategies,
+    switch_subjects,
+    tasks,
+)
 from controlplane.models.users import ROLES
+from controlplane.selectors.limits import counting_key
 from controlplane.selectors.request_filters import TextFilter
 
 _LARGEST = 2**63 - 1
@@ -232,6 +246,39 @@ class KeyFilters(NamedFilters):
         if value == KeyState.EXPIRING:
             return held.filter(expires_at__gt=now, expires_at__lte=now + EXPIRES_SOON)
         return held.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=now))
+
+
+class LimitFilters(NamedFilters):
+    subject = ChoiceFilter(label="Of", choices=limit_subjects, empty_label="any")
+    unit = ChoiceFilter(label="Counts", choices=limit_units, empty_label="any")
+    window = ChoiceFilter(label="Window", choices=limit_windows, empty_label="any")
+    is_enabled = TruthFilter(label="On")
+    key = TextFilter(
+        label="Binds key",
+        method="filter_key",
+        help_text="Id or name of a key: limits of it, its project, its team, the organisation, "
+        "or of each.",
+    )
+    subject_id = TextFilter(label="Subject", help_text="Id of what it is of; an end user's name.")
+    enforcement = ChoiceFilter(label="Enforcement", choices=enforcements, empty_label="any")
+
+    class Meta:
+        model = Limit
+        fields: ClassVar[list[str]] = []
+
+    def filter_key(self, limits: QuerySet[Limit], name: str, value: str) -> QuerySet[Limit]:
+        return counting_key(limits, value)
+
+
+class SwitchFilters(RowFilters):
+    search = SearchFilter("reason", "subject_id")
+    organisation = ReferenceFilter(label="Organisation")
+    subject = ChoiceFilter(label="Of", choices=switch_subjects, empty_label="any")
+    subject_id = TextFilter(label="Subject", help_text="Id of what it turns off.")
+
+    class Meta:
+        model = Switch
+        fields: ClassVar[list[str]] = []
 
 
 class AuditFilters(RowFilters):

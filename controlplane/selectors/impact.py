@@ -1,13 +1,15 @@
-"""What a change would touch: the recent traffic of a route, pool or model, from the roll-ups."""
+"""What a change would touch: recent traffic of a route, pool, model or project, by roll-ups."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db.models import QuerySet, Sum
 
 from controlplane.models import Organisation, Project, UsageMinute
 from controlplane.selectors.access import Access
+from controlplane.selectors.requests import list_requests, within
 
 MOST_PROJECTS = 10
 
@@ -31,9 +33,11 @@ def get_traffic(
     route_id: str | None = None,
     pool_id: str | None = None,
     model_id: str | None = None,
+    project_id: str | None = None,
 ) -> Traffic:
     """What came in since then, of the whole organisation or what is named."""
     asked = {"route_id": route_id, "pool_id": pool_id, "model_id": model_id}
+    asked["project_id"] = project_id
     rows = _minutes(access, organisation, since)
     rows = rows.filter(**{name: value for name, value in asked.items() if value is not None})
     names = ("requests", "prompt_tokens", "cached_tokens", "completion_tokens")
@@ -63,3 +67,26 @@ def _minutes(access: Access, organisation: Organisation, since: datetime) -> Que
     # it tells of everybody's traffic, so it is for roles of the whole organisation
     rows = UsageMinute.objects.filter(organisation_id=organisation.pk, minute__gte=since)
     return access.visible_organisation_wide(rows)
+
+
+def list_requests_by(
+    access: Access, organisation: Organisation, *, since: datetime, field: str
+) -> Mapping[str, int]:
+    """Requests since then by `route_id`, `pool_id`, `model_id` or `project_id`; by one query."""
+    rows = _minutes(access, organisation, since)
+    sums = rows.values(field).annotate(total=Sum("requests")).filter(total__gt=0)
+    return {row[field]: int(row["total"]) for row in sums}
+
+
+def list_recent_of_route(
+    access: Access,
+    organisation: Organisation,
+    *,
+    route_id: str,
+    since: datetime,
+    columns: Sequence[str],
+    most: int,
+) -> Sequence[Mapping[str, Any]]:
+    """Columns of a route's newest requests since then, at most so many, newest first."""
+    rows = within(list_requests(access, organisation.pk), since=since).filter(route_id=route_id)
+    return list(rows.values(*columns)[:most])

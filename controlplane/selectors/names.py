@@ -4,24 +4,31 @@ from collections.abc import Collection, Mapping
 
 from django.db.models import Model, QuerySet
 
+from controlplane.decisions.subjects import subject_words
 from controlplane.models import (
     CatalogueModel,
     GatewaySetting,
     Key,
+    Limit,
     Organisation,
     Pool,
     Price,
     Project,
     Route,
+    Switch,
     Team,
 )
 from controlplane.selectors.access import Access
 
-_NAMED: tuple[type[Model], ...] = (Pool, CatalogueModel, Route, Project, Team, Key)
+_NAMED: tuple[type[Model], ...] = (Pool, CatalogueModel, Route, Project, Team, Key, Limit)
+_SWITCH = "sw_"
+"""How the id of a switch begins, see `rows.switch_id`."""
 
 
 def list_names(access: Access, ids: Collection[str]) -> dict[str, str]:
     """The names of these objects, a price by its model's; by one query.
+
+    A switch goes by what it turns off, which takes two more where the ids of switches are asked.
 
     What is gone, or belongs to an organisation the caller has no role in, is left out.
     """
@@ -36,7 +43,18 @@ def list_names(access: Access, ids: Collection[str]) -> dict[str, str]:
     homes = Organisation.objects.filter(pk__in=wanted).values_list("pk", "name")
     found += [access.visible(prices), access.visible(homes, "id")]
     found.append(_gateways(access).filter(pk__in=wanted).values_list("pk", "name"))
-    return dict(found[0].union(*found[1:], all=True))
+    names = dict(found[0].union(*found[1:], all=True))
+    switches = [one for one in wanted if one.startswith(_SWITCH)]
+    return {**names, **_names_of_switches(access, switches)} if switches else names
+
+
+def _names_of_switches(access: Access, ids: Collection[str]) -> dict[str, str]:
+    rows = list(access.visible(Switch.objects.filter(pk__in=ids)))
+    names = list_names(access, {row.subject_id for row in rows if row.subject_id})
+    return {
+        row.pk: subject_words(row.subject, row.subject_id, names.get(row.subject_id or ""))
+        for row in rows
+    }
 
 
 def _gateways(access: Access) -> QuerySet[GatewaySetting]:
@@ -54,6 +72,8 @@ _BY_NOUN: Mapping[str, type[Model]] = {
     "projects": Project,
     "keys": Key,
     "organisations": Organisation,
+    "limits": Limit,
+    "switches": Switch,
 }
 
 

@@ -15,8 +15,9 @@ from django.utils import timezone
 from django_filters import CharFilter, ChoiceFilter, FilterSet, IsoDateTimeFilter, NumberFilter
 
 from controlplane.models import Request
+from controlplane.models.kinds import choices_of
 from controlplane.selectors.requests import within
-from inference.contract.kinds import Endpoint, Outcome
+from inference.contract.kinds import Endpoint, Outcome, PriorityClass, TaskClass
 from inference.decisions.outcomes import FIRST_OF_CALLER, LAST_OF_CALLER
 
 SPANS: Mapping[str, timedelta] = {
@@ -104,6 +105,22 @@ class RequestFilters(FilterSet):
         validators=[MinValueValidator(0)],
         help_text="Booked cost of at least so many US dollars; leaves out what has no price.",
     )
+    end_user = TextFilter(label="End user", help_text="Whom the caller named, exactly.")
+    tag = TextFilter(
+        label="Tag", method="filter_tag", help_text="One of the key's or the caller's tags."
+    )
+    priority = ChoiceFilter(
+        label="Class",
+        choices=choices_of(PriorityClass),
+        empty_label="Any class",
+        help_text="The class it had.",
+    )
+    task = ChoiceFilter(
+        label="Task", choices=choices_of(TaskClass), empty_label="Any task", help_text="Its task."
+    )
+    rule = TextFilter(
+        label="Rule", field_name="rule_id", help_text="Id of the route's rule that decided."
+    )
     since = IsoDateTimeFilter(
         label="From",
         method="filter_since",
@@ -157,6 +174,9 @@ class RequestFilters(FilterSet):
     def filter_key(self, requests: QuerySet[Request], name: str, value: str) -> QuerySet[Request]:
         key_id = value.removeprefix("key_").removeprefix("hw_").partition(".")[0]
         return requests.filter(key_id=key_id)
+
+    def filter_tag(self, requests: QuerySet[Request], name: str, value: str) -> QuerySet[Request]:
+        return requests.filter(tags__contains=[value])
 
     def filter_min_cost(
         self, requests: QuerySet[Request], name: str, value: Decimal

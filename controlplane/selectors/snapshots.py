@@ -9,7 +9,7 @@ from controlplane.errors import Conflict, NotFound
 from controlplane.models import ConfigRevision, ConfigSection
 from controlplane.selectors.access import Access
 from inference.contract import codec
-from inference.contract.snapshot import GatewayRecord
+from inference.contract.snapshot import ConfigSnapshot, GatewayRecord, Manifest
 
 Records = Mapping[str, Mapping[str, Any]]
 """Records of a version by noun and id."""
@@ -53,6 +53,25 @@ def get_records(revision: ConfigRevision, organisation_id: str) -> Records:
             if _is_of(record, organisation_id):
                 found[record.id] = record
     return records
+
+
+def get_configuration(revision: ConfigRevision) -> ConfigSnapshot:
+    """The configuration of a version, as gateways hold it; for all organisations.
+
+    Raises Conflict if its contents are kept no longer.
+    """
+    digests = revision.manifest
+    sections = ConfigSection.objects.filter(digest__in=set(digests.values()))
+    contents = {section.digest: bytes(section.content) for section in sections}
+    if not contents.keys() >= set(digests.values()):
+        raise Conflict("The contents of this version are kept no longer.")
+    at = revision.created_at.timestamp()
+    manifest = Manifest(revision.lineage, revision.version, digests, at)
+    records = {
+        name: codec.index_section(name, codec.decode_section(name, contents[digest]))
+        for name, digest in digests.items()
+    }
+    return codec.assemble(manifest, records)
 
 
 def _is_of(record: Any, organisation_id: str) -> bool:

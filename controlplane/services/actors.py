@@ -18,6 +18,7 @@ class Via(StrEnum):
     CONSOLE = "console"
     API = "api"
     COMMAND = "command"
+    JOB = "job"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,5 +46,5 @@ def service_account_actor(
 
 
 def system_actor(label: str, *, via: Via, reason: str = "") -> Actor:
-    """The installation itself, by a command."""
+    """The installation itself, by a command or a background job."""
     return Actor(ActorKind.SYSTEM, "system", label, via, reason=reason)

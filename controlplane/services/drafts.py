@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import msgspec
 from django.db import IntegrityError, connection, transaction
 
 from controlplane.errors import Conflict, ControlPlaneError, Fields, Invalid
-from controlplane.models import AuditEntry, ConfigRevision
+from controlplane.models import AuditEntry, ConfigRevision, ConfigSection
 from controlplane.services import audit
 from controlplane.services.snapshots import configuration_edit
-from inference.contract.codec import noun_of
+from inference.contract.codec import decode_section, noun_of
 
 Values = Mapping[str, object]
 
@@ -94,3 +95,44 @@ def _changed_sections(
 
 def _row_change(entry: AuditEntry) -> RowChange:
     return RowChange(entry.noun, entry.object_id, entry.action, entry.before, entry.after)
+
+
+@dataclass(frozen=True, slots=True)
+class DraftedRoute:
+    """A route as gateways would be given it after an edit, on this version of the configuration."""
+
+    record: Mapping[str, object]
+    lineage: str
+    version: int
+
+
+def drafted_route(edit: Callable[[], object], route_id: str) -> DraftedRoute:
+    """What an edit would make of a route; nothing is stored or published.
+
+    Raises what the edit would be refused with, and Conflict before there is any configuration.
+    """
+    found: list[Mapping[str, object]] = []
+
+    def read() -> None:
+        edit()
+        found.append(_route_record(route_id))
+
+    tried = draft(read)
+    if tried.refused is not None:
+        raise tried.refused
+    current = ConfigRevision.objects.order_by("-id").first()
+    if current is None:
+        raise Conflict("There is no configuration yet.")
+    return DraftedRoute(found[0], current.lineage, current.version)
+
+
+def _route_record(route_id: str) -> Mapping[str, object]:
+    """The route in the newest version this transaction sees, as plain JSON."""
+    revision = ConfigRevision.objects.order_by("-id").first()
+    assert revision is not None
+    section = ConfigSection.objects.get(digest=revision.manifest["routes"])
+    for record in decode_section("routes", bytes(section.content)):
+        if record.id == route_id:
+            plain: Mapping[str, object] = msgspec.to_builtins(record)
+            return plain
+    raise Conflict("The route would be gone.")

@@ -65,6 +65,13 @@ def conclude(
     `subject_id` is the id of the row's record in the snapshot, where it isn't the row's own.
     """
     note(actor, action, noun, row, before=before, after=after)
+    stage(actor, action, noun, row, subject_id=subject_id)
+
+
+def stage(
+    actor: Actor, action: str, noun: str, row: VersionedRow, *, subject_id: str | None = None
+) -> None:
+    """Stage the next version, named for an edit whose audit row is written."""
     snapshots.stage_or_postpone(
         actor,
         actor.reason or f"{action} {noun} {row.pk}",

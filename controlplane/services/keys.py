@@ -14,7 +14,9 @@ from controlplane.models import Key, KeyDigest, KeyRoute, Organisation, Project,
 from controlplane.services import edits, rows
 from controlplane.services.actors import Actor
 from controlplane.services.snapshots import configuration_edit
-from inference.contract.kinds import Scope
+from controlplane.services.subjects import remove_what_names
+from inference.contract.kinds import PriorityClass, Scope
+from inference.contract.params import MAX_TAGS
 from inference.contract.sealing import KEY_PREFIX, token_digest
 
 SECRET_BYTES = 32
@@ -22,7 +24,12 @@ MAX_SECRETS = 5
 """Secrets of a key accepted at once: each costs a comparison a request."""
 MAX_OVERLAP_S = 90 * 24 * 3600
 
-_EDITABLE = frozenset(("name", "scopes", "routes", "is_enabled", "expires_at"))
+_EDITABLE = frozenset(
+    (
+        *("name", "scopes", "routes", "is_enabled", "expires_at"),
+        *("tags", "priority", "default_task"),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +50,9 @@ def create_key(
     routes: Sequence[Route | str] | None = None,
     is_enabled: bool = True,
     expires_at: datetime | None = None,
+    tags: Sequence[str] = (),
+    priority: str = PriorityClass.DEFAULT.value,
+    default_task: str | None = None,
 ) -> IssuedKey:
     """Make a key of the project, or of the organisation's default one.
 
@@ -50,6 +60,7 @@ def create_key(
     Invalid or ProblemsFound.
     """
     _refuse_past(expires_at)
+    _refuse_many(tags)
     with configuration_edit():
         key = rows.insert(
             Key(
@@ -60,6 +71,9 @@ def create_key(
                 is_restricted=routes is not None,
                 is_enabled=is_enabled,
                 expires_at=expires_at,
+                tags=list(dict.fromkeys(tags)),
+                priority=priority,
+                default_task=default_task,
             )
         )
         _place_routes(key, routes or ())
@@ -82,6 +96,9 @@ def update_key(
     edits.refuse_unknown(changes, _EDITABLE)
     values = dict(changes)
     _refuse_past(values.get("expires_at"))
+    if "tags" in values:
+        _refuse_many(values["tags"])
+        values["tags"] = list(dict.fromkeys(values["tags"]))
     with configuration_edit():
         key = _lock_live(key_id, expected_version)
         told_before = _told(key)
@@ -128,12 +145,16 @@ def rotate_key(
 
 
 def revoke_key(actor: Actor, *, key_id: str, expected_version: int | None = None) -> Key:
-    """End a key for good; its secrets are forgotten. Revoking it again changes nothing."""
+    """End a key for good; its secrets are forgotten, its limits and its switch go with it.
+
+    Revoking it again changes nothing.
+    """
     with configuration_edit():
         key = rows.lock(Key, key_id, expected_version=expected_version)
         if key.revoked_at is not None:
             return key
         KeyDigest.objects.filter(key=key).delete()
+        remove_what_names(actor, key.organisation_id, "key", [key.pk])
         changed = rows.change(key, {"is_enabled": False, "revoked_at": timezone.now()})
         before, after = changed or ({}, {})
         _conclude(actor, "revoke", key, before=before, after=after)
@@ -161,6 +182,11 @@ def _lock_live(key_id: str, expected_version: int | None) -> Key:
 def _refuse_past(expires_at: datetime | None) -> None:
     if expires_at is not None and expires_at <= timezone.now():
         raise Invalid.field("expires_at", "This time is past; revoke a key to end it now.")
+
+
+def _refuse_many(tags: Sequence[str]) -> None:
+    if len(tags) > MAX_TAGS:
+        raise Invalid.field("tags", f"A key has at most {MAX_TAGS} tags.")
 
 
 def _add_secret(key: Key) -> str:

@@ -8,6 +8,7 @@ from controlplane.models import CatalogueModel, Organisation
 from controlplane.services import edits, rows
 from controlplane.services.actors import Actor
 from controlplane.services.snapshots import configuration_edit
+from controlplane.services.subjects import remove_what_names
 from inference.contract.kinds import Task
 
 _EDITABLE = frozenset(("name", "task", "max_context_tokens"))
@@ -54,7 +55,7 @@ def update_model(
 
 
 def delete_model(actor: Actor, *, model_id: str, expected_version: int | None = None) -> None:
-    """Remove a model and its price; raises InUse naming the pools that serve it."""
+    """Remove a model with its price, limits and switch; raises InUse naming its pools."""
     with configuration_edit():
         model = rows.lock(CatalogueModel, model_id, expected_version=expected_version)
         pools = list(model.pools.order_by("name").values_list("name", flat=True))
@@ -64,6 +65,7 @@ def delete_model(actor: Actor, *, model_id: str, expected_version: int | None = 
         price = getattr(model, "price", None)
         if price is not None:
             edits.note(actor, "delete", "prices", price, before=edits.values_of(price))
+        remove_what_names(actor, model.organisation_id, "model", [model.pk])
         rows.remove(model)
         edits.conclude(actor, "delete", "models", model, before=before)
 

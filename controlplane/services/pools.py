@@ -12,7 +12,9 @@ from controlplane.services import edits, rows
 from controlplane.services.actors import Actor
 from controlplane.services.models import find_or_create_model
 from controlplane.services.pool_workers import worker_values
+from controlplane.services.route_rules import routes_with_pool_in_rules
 from controlplane.services.snapshots import configuration_edit
+from controlplane.services.subjects import remove_what_names
 from inference.contract.kinds import Backend, Provisioner
 from inference.contract.params import POOL_BOUNDS
 from inference.contract.sealing import SealError, decrypt, encrypt
@@ -122,15 +124,22 @@ def update_pool(
 
 
 def delete_pool(actor: Actor, *, pool_id: str, expected_version: int | None = None) -> None:
-    """Remove a pool no route sends to; raises InUse naming the routes that do."""
+    """Remove a pool no route sends to, and its switch; raises InUse naming the routes that do."""
     with configuration_edit():
         pool = rows.lock(Pool, pool_id, expected_version=expected_version)
-        routes = list(pool.targets.order_by("route__name").values_list("route__name", flat=True))
+        routes = routes_that_use(pool)
         if routes:
             raise InUse.by(f"Pool {pool.name}", "routes", routes)
         before = edits.values_of(pool)
+        remove_what_names(actor, pool.organisation_id, "pool", [pool.pk])
         rows.remove(pool)
         edits.conclude(actor, "delete", "pools", pool, before=before)
+
+
+def routes_that_use(pool: Pool) -> list[str]:
+    """The names of routes that send to a pool, by themselves or by a rule."""
+    own = pool.targets.values_list("route__name", flat=True)
+    return sorted({*own, *routes_with_pool_in_rules(pool.organisation_id, pool.pk)})
 
 
 def _model_of(

@@ -11,6 +11,7 @@ from controlplane.services import edits, rows
 from controlplane.services.actors import Actor
 from controlplane.services.bindings import revoke_roles_in
 from controlplane.services.snapshots import configuration_edit
+from controlplane.services.subjects import remove_what_names
 
 _EDITABLE = frozenset(("name", "team"))
 
@@ -42,7 +43,7 @@ def update_project(
 
 
 def delete_project(actor: Actor, *, project_id: str, expected_version: int | None = None) -> None:
-    """Remove a project and its revoked keys; raises InUse naming the keys still alive."""
+    """Remove a project, its revoked keys, its limits and switch; raises InUse naming live keys."""
     with configuration_edit():
         project = rows.lock(Project, project_id, expected_version=expected_version)
         if project.is_default:
@@ -56,4 +57,7 @@ def delete_project(actor: Actor, *, project_id: str, expected_version: int | Non
         edits.note(actor, "delete", "projects", project, before=before)
         project.keys.all().delete()
         revoke_roles_in(actor, project)
+        is_limited = remove_what_names(actor, project.organisation_id, "project", [project.pk])
         rows.remove(project)
+        if is_limited:
+            edits.stage(actor, "delete", "projects", project)

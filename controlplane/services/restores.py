@@ -1,7 +1,8 @@
 """Roll-back: rows of one organisation put back to how a version had them, as a new edit.
 
-Keys, prices, secrets and everything else stay as they are now: a revocation is final, and a price
-decided what requests cost. So rows and snapshot can't differ afterwards.
+Keys, prices, limits, switches, secrets and everything else stay as they are now: a revocation is
+final, a price decided what requests cost, and what was turned off in need isn't turned on unasked.
+So rows and snapshot can't differ afterwards.
 """
 
 from collections.abc import Collection, Mapping
@@ -26,7 +27,10 @@ from controlplane.selectors.snapshots import get_newest_revision, get_records, g
 from controlplane.services import edits, rows, snapshots
 from controlplane.services.actors import Actor
 from controlplane.services.pool_workers import grown
-from controlplane.services.routes import told_targets
+from controlplane.services.pools import routes_that_use
+from controlplane.services.route_rules import lost_of, parents_of, with_told_rules
+from controlplane.services.route_targets import told_targets
+from controlplane.services.subjects import remove_what_names
 from inference.contract.params import POOL_BOUNDS, ROUTE_BOUNDS, TARGET_BOUNDS, Bound
 
 KINDS: Mapping[str, type[VersionedRow]] = {
@@ -173,11 +177,13 @@ def _put_back(actor: Actor, organisation: Organisation, one: _Rows) -> list[str]
     for pk in one.gone_since():
         row = rows.insert(KINDS[one.noun](id=pk, organisation=organisation, **one.wanted[pk]))
         told = _place_targets(row, one.targets.get(pk))
-        edits.note(actor, "restore", one.noun, row, after={**edits.values_of(row), **told[1]})
+        edits.note(actor, "restore", one.noun, row, after=_told(row, told[1]))
         warnings += _warnings_of(row)
     for pk, values in one.wanted.items():
         if pk in one.present:
             _change_back(actor, one, one.present[pk], values)
+        for lost in lost_of(organisation.pk, values["rules"]) if one.noun == "routes" else ():
+            warnings.append(f"Route {values['name']} has a rule that names {lost}, which is gone.")
     return warnings
 
 
@@ -190,10 +196,15 @@ def _change_back(actor: Actor, one: _Rows, row: Any, values: Mapping[str, Any]) 
     told_before, told_after = _place_targets(row, one.targets.get(row.pk))
     changed = rows.change(row, values, touch=told_before != told_after)
     if changed is not None:
-        before, after = changed
+        before, after = map(with_told_rules, changed)
         if told_before != told_after:
             before, after = {**before, **told_before}, {**after, **told_after}
         edits.note(actor, "restore", one.noun, row, before=before, after=after)
+
+
+def _told(row: Any, more: Mapping[str, Any]) -> dict[str, Any]:
+    """A row that comes or goes, as audited."""
+    return {**with_told_rules(edits.values_of(row)), **more}
 
 
 def _refuse_lost_parents(organisation: Organisation, one: _Rows) -> None:
@@ -204,6 +215,8 @@ def _refuse_lost_parents(organisation: Organisation, one: _Rows) -> None:
         _refuse_lost("models", asked, set(there.values_list("pk", flat=True)))
     if one.noun == "routes":
         asked = {to["pool_id"] for targets in one.targets.values() for to in targets.values()}
+        for values in one.wanted.values():
+            asked |= {pk for kind, pk in parents_of(values["rules"]) if kind == "pools"}
         there = organisation.pools.filter(pk__in=asked)
         _refuse_lost("pools", asked, set(there.values_list("pk", flat=True)))
 
@@ -233,7 +246,9 @@ def _remove_later_ones(actor: Actor, one: _Rows) -> None:
     for row in one.made_since():
         _refuse_if_used(row)
         told = {"targets": told_targets(row)} if isinstance(row, Route) else {}
-        before = {**edits.values_of(row), **told}
+        before = _told(row, told)
+        subject = one.noun.removesuffix("s")
+        remove_what_names(actor, row.organisation_id, subject, [row.pk])
         rows.remove(row)
         edits.note(actor, "delete", one.noun, row, before=before)
 
@@ -241,8 +256,7 @@ def _remove_later_ones(actor: Actor, one: _Rows) -> None:
 def _refuse_if_used(row: Any) -> None:
     """Raise InUse if something that is not put back depends on a row made since."""
     if isinstance(row, Pool):
-        names = row.targets.order_by("route__name").values_list("route__name", flat=True)
-        _refuse_users(f"Pool {row.name}", "routes", list(names))
+        _refuse_users(f"Pool {row.name}", "routes", routes_that_use(row))
     if isinstance(row, CatalogueModel):
         names = row.pools.order_by("name").values_list("name", flat=True)
         _refuse_users(f"Model {row.name}", "pools", list(names))

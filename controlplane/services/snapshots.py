@@ -233,6 +233,8 @@ def _owners(snapshot: ConfigSnapshot) -> dict[tuple[str, str], str]:
         "prices": snapshot.prices.values(),
         "pools": snapshot.pools.values(),
         "routes": snapshot.routes.values(),
+        "limits": snapshot.limits.values(),
+        "switches": snapshot.switches.values(),
     }
     for noun, records in sections.items():
         owners.update({(noun, record.id): record.organisation_id for record in records})

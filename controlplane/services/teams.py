@@ -10,6 +10,8 @@ from controlplane.models import Organisation, Team
 from controlplane.services import edits, rows
 from controlplane.services.actors import Actor
 from controlplane.services.bindings import revoke_roles_in
+from controlplane.services.snapshots import configuration_edit
+from controlplane.services.subjects import remove_what_names
 
 _EDITABLE = frozenset(("name",))
 
@@ -36,12 +38,15 @@ def update_team(
 
 
 def delete_team(actor: Actor, *, team_id: str, expected_version: int | None = None) -> None:
-    """Remove a team without projects; raises InUse naming the projects it has."""
-    with transaction.atomic():
+    """Remove a team without projects, and its limits; raises InUse naming the projects it has."""
+    with configuration_edit():
         team = rows.lock(Team, team_id, expected_version=expected_version)
         projects = list(team.projects.order_by("name").values_list("name", flat=True))
         if projects:
             raise InUse.by(f"Team {team.name}", "projects", projects)
         edits.note(actor, "delete", "teams", team, before=edits.values_of(team))
         revoke_roles_in(actor, team)
+        is_limited = remove_what_names(actor, team.organisation_id, "team", [team.pk])
         rows.remove(team)
+        if is_limited:
+            edits.stage(actor, "delete", "teams", team)

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from django.db import transaction
 from django.test import Client
-from django.urls import URLPattern, URLResolver, get_resolver
 
 from controlplane.models import AuditEntry, ConfigRevision, Organisation, Role
 from controlplane.services.actors import Actor
@@ -28,6 +27,7 @@ from controlplane.services.usage import record_usage
 from controlplane.services.users import create_service_account, create_user, issue_token
 from tests.controlplane.conftest import POOL, ROUTE, Caller
 from tests.controlplane.ledger_events import NOON, make_end, make_origin
+from tests.controlplane.url_paths import Path, paths
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
@@ -66,6 +66,10 @@ NOUNS: Mapping[str, Noun] = {
     "price": Noun(OF_A, FINANCE),
     "pool": Noun(OF_A, OPERATORS),
     "route": Noun(OF_A, OPERATORS),
+    # those here are of the canary project and of the key in it
+    "limit": Noun(OF_A, OPERATORS),
+    "switch": Noun(OF_A, OPERATORS),
+    "replay": Noun(WHOLE, OPERATORS),
     "request": Noun(OF_A, frozenset()),
     "snapshot": Noun(WHOLE, OPERATORS),
     "audit": Noun(WHOLE, frozenset()),
@@ -88,6 +92,8 @@ PLACES: Mapping[str, frozenset[str]] = {
     "home": WITH_A_ROLE,
     "overview": WITH_A_ROLE,
     "propagation": WITH_A_ROLE,
+    "explain": WITH_A_ROLE,
+    "api-explain": WITH_A_ROLE,
     "usage": WITH_A_ROLE,
     "api-usage": WITH_A_ROLE,
     "live": WHOLE,
@@ -114,43 +120,12 @@ PARAMETER = re.compile(r"\(\?P<(?P<name>\w+)>(?:\[[^\]]*\]|\\.|[^()])*\)|<(?:\w+
 SHOWING = {"list", "detail", "log", "entry", "export"}
 
 
-@dataclass(frozen=True)
-class Path:
-    """One path: its name, how it is written, and the methods that do something."""
-
-    name: str
-    template: str
-    methods: tuple[str, ...]
-
-
-def paths() -> list[Path]:
-    return sorted(set(_paths(get_resolver(), "/")), key=lambda one: (one.template, one.name))
-
-
-def _paths(resolver: URLResolver, before: str) -> Iterator[Path]:
-    for pattern in resolver.url_patterns:
-        template = before + str(pattern.pattern).removeprefix("^").removesuffix(r"\Z")
-        if isinstance(pattern, URLResolver):
-            yield from _paths(pattern, template)
-        elif not (pattern.name or "").startswith("account_"):
-            name = pattern.name or template
-            yield Path(name, template.removesuffix("$"), tuple(_methods(pattern)))
-
-
-def _methods(pattern: URLPattern) -> Iterator[str]:
-    view: Any = pattern.callback
-    actions = getattr(view, "actions", None)
-    if actions is not None:
-        yield from (method.upper() for method in actions if method in ("get", *_WRITING))
-        return
-    kind = getattr(view, "view_class", None) or getattr(view, "cls", None)
-    yield "GET"
-    if kind is not None:
-        yield from (method.upper() for method in _WRITING if hasattr(kind, method))
-
-
-_WRITING = ("post", "put", "patch", "delete")
-_NOUN = re.compile("|".join(sorted((f"{noun}s?" for noun in NOUNS), key=len, reverse=True)))
+_PLURALS = {"switch": "switches"}
+_NOUN = re.compile(
+    "|".join(
+        f"{_PLURALS.get(one, one + 's')}|{one}" for one in sorted(NOUNS, key=len, reverse=True)
+    )
+)
 
 
 def place_of(path: Path) -> frozenset[str] | None:
@@ -170,6 +145,7 @@ def noun_of(path: Path) -> tuple[str, str]:
     if match is None:
         raise LookupError(f"{path.name} ({path.template}) is in no table of this test")
     noun, act = match[0].removesuffix("s"), name[match.end() :].strip("-")
+    noun = next((one for one, many in _PLURALS.items() if many == match[0]), noun)
     noun = noun if noun in NOUNS else match[0]
     is_one = PARAMETER.search(path.template) is not None
     return noun, act or ("detail" if is_one else "list")
@@ -235,6 +211,9 @@ def world(actor: Actor, make_standing_caller: Callable[..., Caller]) -> World:
     price = {"model": "canary-model", "input_nanousd_per_mtok": "1"}
     targets = [{"pool": "canary-pool", "weight": 1}]
     route = {**ROUTE, "name": "canary-route", "targets": targets}
+    limit = {"name": "canary-limit", "subject": "project", "subject_id": project.pk}
+    limit |= {"unit": "requests", "window": "minute", "amount": 1}
+    switch = {"subject": "key", "subject_id": key.pk, "reason": "canary"}
     user = create_user(actor, username="canary-user", password="a long pass 1")
     binding = grant_role(actor, subject=user, organisation=a, role=Role.VIEWER)
     account = create_service_account(actor, organisation=a, name="canary-account")
@@ -244,6 +223,8 @@ def world(actor: Actor, make_standing_caller: Callable[..., Caller]) -> World:
     end = replace(make_end(1), origin=origin)
     record_usage([end], now=NOON)
     update_gateway(actor, name="gw-1", changes={"is_drained": True})
+    ids = {"route": admin.made("/routes/", route)["id"]}
+    draft = {"route": "canary-route", "changes": {"max_attempts": 1}}
     return World(
         a,
         b,
@@ -254,7 +235,10 @@ def world(actor: Actor, make_standing_caller: Callable[..., Caller]) -> World:
             "key": key.pk,
             "pool": pool["id"],
             "model": pool["model_id"],
-            "route": admin.made("/routes/", route)["id"],
+            **ids,
+            "replay": admin.made("/replays/", draft)["id"],
+            "limit": admin.made("/limits/", limit)["id"],
+            "switch": admin.made("/switches/", switch)["id"],
             "price": admin.made("/prices/", {**price, "output_nanousd_per_mtok": "2"})["id"],
             "request": end.event_id,
             "snapshot": str(_newest_version(a)),

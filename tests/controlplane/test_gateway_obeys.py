@@ -1,6 +1,6 @@
 """What is edited by REST, as a gateway does it: secrets of keys over time, credentials of pools."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -129,3 +129,23 @@ def test_no_live_answer_message_or_page_of_a_pool_holds_its_credential(
         texts.append(encode(message_of(scene, epoch="e", seq=1)))
     assert "renamed" in texts[0]
     assert [one for one in texts if CREDENTIAL in one] == []
+
+
+@pytest.fixture
+def switched(admin: Caller, served: Any) -> tuple[list[str], ConfigSnapshot, float]:
+    """Two keys, one of which a switch turns off for an hour, and when that hour ends."""
+    keys = [admin.made("/keys/", {"name": name}) for name in ("leaked", "sound")]
+    until = timezone.now().replace(microsecond=0) + timedelta(hours=1)
+    off = {"subject": "key", "subject_id": "leaked", "expires_at": until.isoformat()}
+    admin.made("/switches/", off)
+    return [key["key"] for key in keys], staged_snapshot(), until.timestamp()
+
+
+async def test_a_key_that_is_switched_off_is_refused_until_the_time_is_over(
+    switched: tuple[list[str], ConfigSnapshot, float],
+) -> None:
+    texts, snapshot, until = switched
+    clock = HandClock(until - 0.001)
+    assert await statuses(snapshot, clock, *texts) == [403, 200]
+    clock.move(0.001)
+    assert await statuses(snapshot, clock, *texts) == [200, 200]

@@ -10,9 +10,10 @@ from controlplane.api.serializers.strict import (
     StrictSerializer,
 )
 from controlplane.models import Key
-from controlplane.models.kinds import scopes
+from controlplane.models.kinds import priorities, scopes, task_classes
 from controlplane.selectors.key_use import USE_DAYS
 from controlplane.services.keys import MAX_OVERLAP_S
+from inference.contract.params import MAX_TAGS
 
 DEFAULT_OVERLAP_S = 3_600
 _USE = frozenset(("last_used_on", "requests_30d", "errors_30d"))
@@ -57,6 +58,23 @@ class KeySerializer(OwnedSerializer):
     )
     is_enabled = serializers.BooleanField(required=False)
     expires_at = serializers.DateTimeField(required=False, allow_null=True)
+    tags = serializers.ListField(
+        child=serializers.CharField(max_length=64),
+        required=False,
+        max_length=MAX_TAGS,
+        help_text="Of each of its requests, for rules of routes.",
+    )
+    priority = serializers.ChoiceField(
+        choices=priorities(),
+        required=False,
+        help_text="The most urgent class of its requests, and theirs unless they ask for less.",
+    )
+    default_task = serializers.ChoiceField(
+        choices=task_classes(),
+        required=False,
+        allow_null=True,
+        help_text="What its requests are for unless they say so; null: as the route has it.",
+    )
     revoked_at = serializers.DateTimeField(read_only=True, allow_null=True)
     accepted_secrets = AcceptedSecretSerializer(source="digests", many=True, read_only=True)
     last_used_on = serializers.DateField(

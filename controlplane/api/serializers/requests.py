@@ -58,6 +58,17 @@ class RequestSerializer(serializers.Serializer[Request]):
     cost_nanousd = NanoUsdField(allow_null=True, help_text="Booked; null is without a price.")
     cost_max_nanousd = NanoUsdField(allow_null=True, help_text="The most it can have been.")
     client_request_id = serializers.CharField(allow_null=True)
+    end_user = serializers.CharField(allow_null=True, help_text="Whom the caller named.")
+    tags = serializers.ListField(
+        child=serializers.CharField(),
+        allow_null=True,
+        help_text="The key's and the caller's; null: older than tags.",
+    )
+    priority = serializers.CharField(allow_null=True, help_text="The class it had.")
+    task = serializers.CharField(allow_null=True)
+    rule_id = serializers.CharField(
+        allow_null=True, help_text="Of the route's rule that decided; null: its own targets."
+    )
 
     def to_representation(self, instance: Request) -> dict[str, Any]:
         """The row; of a lost gateway nobody knows how it answered or when."""

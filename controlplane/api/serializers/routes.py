@@ -2,46 +2,37 @@
 
 from rest_framework import serializers
 
-from controlplane.api.serializers.strict import (
-    BoundedNumberField,
-    NameOrIdField,
-    OwnedSerializer,
-    StrictSerializer,
-    whole,
-)
-from controlplane.models.kinds import accountings, strategies
-from inference.contract.params import MAX_WEIGHT, ROUTE_BOUNDS, TARGET_BOUNDS
-
-
-def _timeout(name: str) -> serializers.IntegerField:
-    return whole(
-        TARGET_BOUNDS[name],
-        required=False,
-        allow_null=True,
-        help_text="Of one attempt here; null is the route's. Left out, the target keeps its own.",
-    )
-
-
-class TargetSerializer(StrictSerializer):
-    id = serializers.CharField(
-        required=False, help_text="Of a target the route has; left out, the pool says which."
-    )
-    pool = NameOrIdField()
-    weight = serializers.IntegerField(min_value=0, max_value=MAX_WEIGHT)
-    connect_timeout_ms = _timeout("connect_timeout_ms")
-    first_byte_timeout_ms = _timeout("first_byte_timeout_ms")
-    idle_timeout_ms = _timeout("idle_timeout_ms")
-    total_timeout_ms = _timeout("total_timeout_ms")
+from controlplane.api.serializers.route_rules import RuleSerializer
+from controlplane.api.serializers.route_targets import TargetSerializer
+from controlplane.api.serializers.strict import BoundedNumberField, OwnedSerializer, whole
+from controlplane.models.kinds import accountings, degradation_steps, strategies, task_classes
+from controlplane.models.rows import public_name
+from inference.contract.params import MAX_ALIASES, MAX_RULES, ROUTE_BOUNDS
 
 
 class RouteSerializer(OwnedSerializer):
     name = serializers.CharField(max_length=128, help_text="What callers write in `model`.")
-    targets = TargetSerializer(many=True)
+    aliases = serializers.ListField(
+        child=serializers.CharField(max_length=128, validators=[public_name]),
+        max_length=MAX_ALIASES,
+        required=False,
+        help_text="Further names callers may write.",
+    )
+    targets = TargetSerializer(many=True, help_text="Where requests go that no rule matches.")
+    rules = RuleSerializer(
+        many=True,
+        required=False,
+        max_length=MAX_RULES,
+        help_text="The first enabled one that matches decides. Left out, the route keeps its own.",
+    )
     strategy = serializers.ChoiceField(
         choices=strategies(),
         required=False,
         help_text="`least_work` sends to the worker with the shortest wait, whichever target's; "
-        "weights decide among equals. `weighted` divides requests by weight.",
+        "weights decide among equals. `weighted` divides requests by weight. `session_affinity` "
+        "keeps a session, end user or key with one worker, `prefix_affinity` sends to whoever has "
+        "most of the prompt cached, both within 1.25 times a worker's share. `lowest_latency` "
+        "sends to whoever gave first tokens soonest, `cheapest` to the lowest known price.",
     )
     is_enabled = serializers.BooleanField(required=False)
     accounting = serializers.ChoiceField(choices=accountings(), required=False)
@@ -62,10 +53,39 @@ class RouteSerializer(OwnedSerializer):
         help_text="How much longer a wait `least_work` accepts at a worker that has most of the "
         "prompt cached; 1 is one second of prefill or one full batch.",
     )
+    max_queue_wait_ms = whole(
+        ROUTE_BOUNDS["max_queue_wait_ms"],
+        required=False,
+        help_text="How long a request waits at most for a worker that is free; 0 is not at all.",
+    )
+    max_queued = whole(
+        ROUTE_BOUNDS["max_queued"],
+        required=False,
+        help_text="How many requests may wait at one gateway process.",
+    )
+    hedge_after_ms = whole(
+        ROUTE_BOUNDS["hedge_after_ms"],
+        required=False,
+        allow_null=True,
+        help_text="A request without a first byte by then is sent to a second worker too, and the "
+        "first to answer is taken; both are billed. Null is never.",
+    )
     keep_alive_ms = whole(
         ROUTE_BOUNDS["keep_alive_ms"],
         required=False,
         allow_null=True,
         help_text="A stream that is silent for so long gets a comment, before its first content "
         "too, and no other target is tried after it. Null: only once the answer has begun.",
+    )
+    default_task = serializers.ChoiceField(
+        choices=task_classes(),
+        required=False,
+        help_text="Of requests that neither say what kind of answer they want nor have a key that "
+        "does.",
+    )
+    degradation = serializers.ListField(
+        child=serializers.ChoiceField(choices=degradation_steps()),
+        required=False,
+        help_text="What it does less well, step by step, while its pools are saturated: shorter "
+        "answers of class `batch`, a smaller model, refusing `batch`, refusing `default`.",
     )

@@ -1,15 +1,18 @@
 """Routes by REST."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+from rest_framework.exceptions import ValidationError
 
 from controlplane.api.pagination import BY_NAME
 from controlplane.api.serializers.routes import RouteSerializer
 from controlplane.api.views.bulk import Bulk
 from controlplane.api.views.tenants import Changing, Creating, Removing
-from controlplane.models import Organisation
+from controlplane.models import Organisation, Route
 from controlplane.selectors.filters import RouteFilters
 from controlplane.selectors.routes import list_routes
+from controlplane.services.actors import Actor
 from controlplane.services.routes import TargetChoice, create_route, delete_route, update_route
 from inference.contract.params import TARGET_BOUNDS
 
@@ -22,18 +25,43 @@ class RouteView(Bulk, Creating, Changing, Removing):
     orderings = BY_NAME
 
     def make(self, organisation: Organisation, values: dict[str, Any]) -> Any:
-        targets = _choices(values.pop("targets"))
-        return create_route(self.actor, organisation=organisation, targets=targets, **values)
+        return create_route(self.actor, organisation=organisation, **as_edit(values))
 
     def change(self, row: Any, changes: dict[str, Any], expected_version: int | None) -> None:
-        if "targets" in changes:
-            changes = {**changes, "targets": _choices(changes["targets"])}
         update_route(
-            self.actor, route_id=row.pk, changes=changes, expected_version=expected_version
+            self.actor,
+            route_id=row.pk,
+            changes=as_edit(changes),
+            expected_version=expected_version,
         )
 
     def remove(self, row: Any, expected_version: int | None) -> None:
         delete_route(self.actor, route_id=row.pk, expected_version=expected_version)
+
+
+def edit_of(
+    actor: Actor, row: Route, changes: Mapping[str, Any], *, at: str
+) -> Callable[[], Route]:
+    """The edit that a PATCH of these changes would make; raises ValidationError at `at`."""
+    serializer = RouteSerializer(row, data=dict(changes), partial=True)
+    if not serializer.is_valid():
+        problems: Any = serializer.errors
+        for name in reversed(at.split(".")):
+            problems = {name: problems}
+        raise ValidationError(problems)
+    edit = as_edit(dict(serializer.validated_data))
+    edit.pop("organisation", None)
+    return lambda: update_route(actor, route_id=row.pk, changes=edit)
+
+
+def as_edit(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Validated fields as the service takes them."""
+    edit = dict(changes)
+    if "targets" in edit:
+        edit["targets"] = _choices(edit["targets"])
+    if "rules" in edit:
+        edit["rules"] = [{**rule, "targets": _choices(rule["targets"])} for rule in edit["rules"]]
+    return edit
 
 
 def _choices(targets: Iterable[Mapping[str, Any]]) -> list[TargetChoice]:

@@ -35,7 +35,10 @@ from controlplane.selectors.snapshots import (
 )
 from controlplane.services.restores import restore
 
-_NOUNS = ("organisations", "models", "prices", "pools", "routes", "keys", "gateways")
+_NOUNS = (
+    *("organisations", "models", "prices", "pools", "routes", "keys", "limits", "switches"),
+    "gateways",
+)
 _NUMBER = r"[1-9][0-9]{0,17}"
 _VERSION = OpenApiParameter(
     "version", {"type": "integer", "minimum": 1, "maximum": 10**18 - 1}, OpenApiParameter.PATH

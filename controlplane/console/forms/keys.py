@@ -1,5 +1,6 @@
 """Forms of API keys: what a key may do, and how long old secrets live when it gets a new one."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,13 +17,15 @@ from django.forms import (
 
 from controlplane.console.forms.base import NounForm, Values
 from controlplane.models import Key, Project, Route
-from controlplane.models.kinds import scopes
+from controlplane.models.kinds import priorities, scopes, task_classes
 from controlplane.models.rows import LABEL_LENGTH
 from controlplane.selectors.projects import list_projects
 from controlplane.selectors.routes import list_routes
+from inference.contract.kinds import PriorityClass
 from inference.contract.kinds import Scope as KeyScope
 
 EVERY, SOME = "every", "some"
+AS_THE_ROUTE = "as the route has it"
 NO_OVERLAP = "0"
 OVERLAPS = [
     (NO_OVERLAP, "none: the old secret ends now"),
@@ -33,11 +36,23 @@ OVERLAPS = [
 DEFAULT_OVERLAP = "86400"
 
 
+class TagsField(CharField):
+    """Words with commas or blanks between them, as a list without repeats."""
+
+    def clean(self, value: Any) -> Any:
+        words = re.split(r"[,\s]+", super().clean(value))
+        return list(dict.fromkeys(word for word in words if word))
+
+    def prepare_value(self, value: Any) -> Any:
+        return ", ".join(value) if isinstance(value, list) else value
+
+
 class KeyForm(NounForm):
     """A key. Its project is chosen once: usage and roles hang on it."""
 
     fixed = frozenset({"project"})
-    risky = frozenset({"scopes", "routes", "expires_at"})
+    risky = frozenset({"scopes", "routes", "expires_at", "priority"})
+    groups = (("Its requests", ("priority", "default_task", "tags")),)
 
     name = CharField(label="Name", max_length=LABEL_LENGTH, help_text="Who or what uses it.")
     project = ModelChoiceField(
@@ -70,6 +85,24 @@ class KeyForm(NounForm):
     expires_at = DateTimeField(
         label="Expires", required=False, help_text="Empty: it does not expire."
     )
+    priority = ChoiceField(
+        label="Priority",
+        choices=priorities,
+        initial=PriorityClass.DEFAULT.value,
+        help_text="Who waits for whom where there is not room for all. Callers may ask for less, "
+        "never for more.",
+    )
+    default_task = ChoiceField(
+        label="Task",
+        choices=[("", AS_THE_ROUTE), *task_classes()],
+        required=False,
+        help_text="What they are for, unless they say so themselves.",
+    )
+    tags = TagsField(
+        label="Tags",
+        required=False,
+        help_text="Words with commas between them, for rules of routes.",
+    )
 
     def prepare(self) -> None:
         """Offer the organisation's routes, and the projects in which the reader may make keys."""
@@ -99,6 +132,9 @@ class KeyForm(NounForm):
             "reach": SOME if row.is_restricted else EVERY,
             "routes": names if row.is_restricted else None,
             "expires_at": row.expires_at,
+            "priority": row.priority,
+            "default_task": row.default_task,
+            "tags": list(row.tags),
         }
 
     def values(self) -> dict[str, Any]:
@@ -106,6 +142,7 @@ class KeyForm(NounForm):
         found = super().values()
         reach = found.pop("reach", EVERY)
         chosen = found.pop("routes", ())
+        found["default_task"] = found.get("default_task") or None
         found["routes"] = None if reach == EVERY else sorted(one.name for one in chosen)
         return found
 
@@ -127,6 +164,9 @@ class KeyForm(NounForm):
         if name == "expires_at" and value is None:
             return "never"
         return super().shown(name, value)
+
+    def unset(self, name: str) -> str:
+        return {"default_task": AS_THE_ROUTE, "tags": "none"}.get(name, super().unset(name))
 
     def _routes_words(self, names: Sequence[str] | None) -> str:
         if names is None:

@@ -3,7 +3,10 @@
 from django.forms import ChoiceField, DateTimeInput, DecimalField, Form
 
 SUGGESTED = ("route", "pool", "model", "project")
-FOLDED = ("failed", "endpoint", "project", "key", "min_cost", "from", "to")
+FOLDED = (
+    *("failed", "endpoint", "project", "key", "end_user", "tag", "priority", "task", "rule"),
+    *("min_cost", "from", "to"),
+)
 TIMES = ("from", "to")
 
 _LOCAL_TIME = "%Y-%m-%dT%H:%M"

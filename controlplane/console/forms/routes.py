@@ -3,40 +3,62 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django.forms import BooleanField, CharField, ChoiceField, FloatField, IntegerField
+from django.forms import (
+    BooleanField,
+    CharField,
+    CheckboxSelectMultiple,
+    ChoiceField,
+    FloatField,
+    IntegerField,
+    MultipleChoiceField,
+)
 from django.http import QueryDict
 
+from controlplane.compiler import rules_of as stored_rules_of
 from controlplane.console.diffs import Line, shown
 from controlplane.console.forms.base import NounForm, Values, bounds_of
+from controlplane.console.forms.keys import TagsField
+from controlplane.console.rule_lines import names_in, rule_lines, rule_words, writable_names
+from controlplane.console.rules import RuleRow, RulesField, arranged, rules_in, saved_rule
 from controlplane.console.targets import (
     ROUTES_OWN,
     TIMEOUT_LABELS,
     TargetRow,
     TargetsField,
+    as_listed,
+    place_of,
     row_of,
     rows_of,
-    shares_of,
+    shares_in_tiers,
+    tier_words,
     times_of,
     times_told,
     told,
 )
+from controlplane.decisions.route_rules import REFERENCES, document_of
 from controlplane.models import Route
-from controlplane.models.kinds import accountings, strategies
+from controlplane.models.kinds import accountings, degradation_steps, strategies, task_classes
 from controlplane.selectors.pools import list_pools
-from inference.contract.kinds import Accounting, Strategy
+from controlplane.services.route_rules import References
+from inference.contract.kinds import Accounting, DegradationStep, Strategy, TaskClass
 from inference.contract.params import ROUTE_BOUNDS
 
 ADD = "add"
 """Step that asks for one more row of targets."""
 
 _TIMES = ("connect_timeout_ms", "first_byte_timeout_ms", "idle_timeout_ms", "total_timeout_ms")
+_BUSY = ("max_queue_wait_ms", "max_queued", "hedge_after_ms")
 _TRIES = ("max_attempts", "retry_budget_percent")
 
 
 class RouteForm(NounForm):
-    risky = frozenset({"name", "targets", "is_enabled", "strategy"})
+    risky = frozenset(
+        {"name", "targets", "is_enabled", "strategy", "rules", "aliases", "degradation"}
+    )
     groups = (
-        ("Strategy and accounting", ("strategy", "max_wait_penalty", "accounting")),
+        ("Rules", ("rules",)),
+        ("Strategy and accounting", ("strategy", "max_wait_penalty", "accounting", "default_task")),
+        ("When workers are busy", (*_BUSY, "degradation")),
         ("Limits of one request", (*_TRIES, "default_max_output_tokens", *_TIMES)),
         ("Streams", ("keep_alive_ms",)),
     )
@@ -49,7 +71,46 @@ class RouteForm(NounForm):
     is_enabled = BooleanField(
         label="On", required=False, initial=True, help_text="Off: its requests are refused."
     )
+    aliases = TagsField(
+        label="Aliases",
+        required=False,
+        help_text="Further names callers may ask for, with commas between them.",
+    )
     targets = TargetsField(label="Targets")
+    rules = RulesField(label="Rules", required=False)
+    default_task = ChoiceField(
+        label="Task",
+        choices=task_classes,
+        initial=TaskClass.DEFAULT.value,
+        help_text="What requests are for, unless they or their key say so.",
+    )
+    max_queue_wait_ms = IntegerField(
+        label="Waiting for a worker, at most, ms",
+        **bounds_of(ROUTE_BOUNDS["max_queue_wait_ms"]),
+        initial=30_000,
+        help_text="0: a request that finds no free worker is refused at once.",
+    )
+    max_queued = IntegerField(
+        label="Requests waiting, at most",
+        **bounds_of(ROUTE_BOUNDS["max_queued"]),
+        initial=1_000,
+        help_text="At each gateway process.",
+    )
+    hedge_after_ms = IntegerField(
+        label="Second worker after, ms",
+        **bounds_of(ROUTE_BOUNDS["hedge_after_ms"]),
+        required=False,
+        help_text="Without a first byte by then a second worker is asked too, and the first answer "
+        "is taken; both are billed. Empty: never.",
+    )
+    degradation = MultipleChoiceField(
+        label="Serve less well while saturated",
+        choices=degradation_steps,
+        widget=CheckboxSelectMultiple,
+        required=False,
+        help_text="In this order, and back as the load goes. None: requests wait, then are "
+        "refused.",
+    )
     max_attempts = IntegerField(
         label="Attempts, at most",
         **bounds_of(ROUTE_BOUNDS["max_attempts"]),
@@ -117,11 +178,33 @@ class RouteForm(NounForm):
 
     @classmethod
     def initial_of(cls, row: Route) -> dict[str, Any]:
-        targets = [
-            {"pool": one.pool_id, "weight": one.weight, **times_of(one)}
-            for one in row.targets.all()
-        ]
-        return {**super().initial_of(row), "targets": targets}
+        return {
+            **super().initial_of(row),
+            "aliases": list(row.aliases),
+            "degradation": _in_order(row.degradation),
+            "targets": as_listed(row.targets.all()),
+            "rules": [_without_ids(document_of(one)) for one in stored_rules_of(row.rules)],
+        }
+
+    def clean_degradation(self) -> list[str]:
+        return _in_order(self.cleaned_data["degradation"])
+
+    def clean_rules(self) -> list[dict[str, Any]]:
+        """Rules with ids for names; who isn't known is refused by the service, at its place."""
+        documents: list[dict[str, Any]] = self.cleaned_data["rules"]
+        known = References(self.scope.organisation.pk, documents)
+        for one in documents:
+            one["when"] |= {kind: known.ids_of(kind, one["when"]) for kind in REFERENCES}
+        return documents
+
+    @property
+    def rule_rows(self) -> Sequence[RuleRow]:
+        """The rules to draw, as the page's buttons have arranged them."""
+        if isinstance(self.data, QueryDict) and self.is_bound:
+            return arranged(rules_in(self.data), str(self.data.get("step", "")))
+        documents = self.initial.get("rules") or []
+        names = writable_names(self.scope, documents)
+        return [saved_rule(index, one, names) for index, one in enumerate(documents)]
 
     @property
     def target_rows(self) -> Sequence[TargetRow]:
@@ -147,35 +230,61 @@ class RouteForm(NounForm):
                 {"pool": self.name_of(one["pool"]), "weight": one["weight"], **self._sent(one)}
                 for one in found["targets"]
             ]
+        if "rules" in found:
+            found["rules"] = [self._sent_rule(one) for one in found["rules"]]
         return found
+
+    def _sent_rule(self, rule: Mapping[str, Any]) -> dict[str, Any]:
+        """A rule as a call names it: conditions that are given, pools by name."""
+        when = {name: value for name, value in rule["when"].items() if value not in (None, [])}
+        targets = [{**one, "pool": self.name_of(one["pool"])} for one in rule["targets"]]
+        own = [{name: v for name, v in one.items() if v is not None} for one in targets]
+        return {**rule, "when": when, "targets": own}
 
     def _sent(self, target: Mapping[str, Any]) -> dict[str, Any]:
         """The time-outs to name in a call: those that are set, and those to be cleared."""
-        saved = {} if self.row is None else {one.pool_id: one for one in self.row.targets.all()}
-        before = saved.get(target["pool"])
+        rows = [] if self.row is None else list(self.row.targets.all())
+        saved = {(one.pool_id, one.tier): one for one in rows}
+        before = saved.get(place_of(target))
         held = {} if before is None else times_of(before)
-        return {
+        is_tiered = target["tier"] or any(one.tier for one in rows if one.pool_id == target["pool"])
+        return ({"tier": target["tier"]} if is_tiered else {}) | {
             name: target.get(name)
             for name in TIMEOUT_LABELS
             if target.get(name) is not None or held.get(name) is not None
         }
 
     def shown(self, name: str, value: Any) -> str:
+        if name == "rules" and value:
+            names = names_in(self.scope, value)
+            return "; ".join(rule_words(one, names, self.name_of) for one in value)
+        if name in ("aliases", "degradation"):
+            return shown(name, [one.replace("_", " ") for one in value or ()])
         if name != "targets":
             return super().shown(name, value)
-        parts, times = _weights(value), _times(value)
+        times = {place_of(one): times_told(one) for one in value}
         return "; ".join(
-            f"{self.name_of(pool)} {weight}"
-            + ("" if times[pool] == ROUTES_OWN else f", {times[pool]}")
-            for pool, weight in parts.items()
+            f"{self._label_of(place)} {weight}"
+            + ("" if times[place] == ROUTES_OWN else f", {times[place]}")
+            for place, weight in _weights(value).items()
         )
 
+    def _label_of(self, place: tuple[str, int]) -> str:
+        pool, tier = place
+        return f"{self.name_of(pool)} as {tier_words(tier)}" if tier else self.name_of(pool)
+
     def lines(self, base: Values | None, changes: Values) -> Sequence[Line]:
-        """A line a field, and one for each target whose weight differs."""
-        rest = {name: value for name, value in changes.items() if name != "targets"}
+        """A line a field, and one for each target and each rule that differs."""
+        parts = ("targets", "rules")
+        rest = {name: value for name, value in changes.items() if name not in parts}
         found = list(super().lines(base, rest))
+        before = base or {}
         if "targets" in changes:
-            found += self._target_lines((base or {}).get("targets") or [], changes["targets"])
+            found += self._target_lines(before.get("targets") or [], changes["targets"])
+        if "rules" in changes:
+            old, new = before.get("rules") or [], changes["rules"]
+            names = names_in(self.scope, [*old, *new])
+            found += rule_lines(old, new, names, self.name_of) if old or new else []
         return found
 
     def _target_lines(
@@ -183,35 +292,48 @@ class RouteForm(NounForm):
     ) -> Sequence[Line]:
         before, after = _weights(old), _weights(new)
         lines = [
-            Line(f"Weight, {self.name_of(pool)}", before.get(pool), after.get(pool))
-            for pool in dict.fromkeys((*before, *after))
-            if before.get(pool) != after.get(pool)
+            Line(f"Weight, {self._label_of(place)}", before.get(place), after.get(place))
+            for place in dict.fromkeys((*before, *after))
+            if before.get(place) != after.get(place)
         ]
-        was, now = ({one["pool"]: one for one in side} for side in (old, new))
-        for pool in dict.fromkeys((*was, *now)):
-            lines += self._time_lines(pool, was.get(pool, {}), now.get(pool, {}))
+        was, now = ({place_of(one): one for one in side} for side in (old, new))
+        for place in dict.fromkeys((*was, *now)):
+            lines += self._time_lines(place, was.get(place, {}), now.get(place, {}))
         if not lines:
-            sides = [", ".join(map(self.name_of, side)) for side in (before, after)]
+            sides = [", ".join(map(self._label_of, side)) for side in (before, after)]
             lines.append(Line("Order of targets", *sides))
         return lines
 
     def _time_lines(
-        self, pool: str, old: Mapping[str, Any], new: Mapping[str, Any]
+        self, place: tuple[str, int], old: Mapping[str, Any], new: Mapping[str, Any]
     ) -> Sequence[Line]:
         return [
-            Line(f"{label}, {self.name_of(pool)}", _time(name, old), _time(name, new))
+            Line(f"{label}, {self._label_of(place)}", _time(name, old), _time(name, new))
             for name, label in TIMEOUT_LABELS.items()
             if old.get(name) != new.get(name)
         ]
 
     def place_error(self, name: str, messages: Sequence[str]) -> bool:
-        if name.startswith("targets"):
-            place = name.split(".")
-            prefix = f"Target {int(place[1]) + 1}: " if len(place) > 1 else ""
-            for message in messages:
-                self.add_error("targets", prefix + message)
-            return True
-        return super().place_error(name, messages)
+        field, *place = name.split(".")
+        if field not in ("targets", "rules") or not place:
+            return super().place_error(field if field in ("aliases",) else name, messages)
+        what = "Rule" if field == "rules" else "Target"
+        rest = [one.replace("_", " ") for one in place[1:] if one != "when" and not one.isdigit()]
+        words = f", {', '.join(rest)}" if field == "rules" and rest else ""
+        for message in messages:
+            self.add_error(field, f"{what} {int(place[0]) + 1}{words}: {message}")
+        return True
+
+
+def _in_order(steps: Sequence[str]) -> list[str]:
+    """Steps in the order in which they are taken."""
+    return [step.value for step in DegradationStep if step.value in steps]
+
+
+def _without_ids(rule: dict[str, Any]) -> dict[str, Any]:
+    """A rule whose targets go by their pools, as the page has no ids of them."""
+    bare = [{name: v for name, v in one.items() if name != "id"} for one in rule["targets"]]
+    return {**rule, "targets": bare}
 
 
 def _time(name: str, target: Mapping[str, Any]) -> str:
@@ -219,10 +341,6 @@ def _time(name: str, target: Mapping[str, Any]) -> str:
     return ROUTES_OWN if value is None else shown(name, value)
 
 
-def _times(targets: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    return {one["pool"]: times_told(one) for one in targets}
-
-
-def _weights(targets: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    shares = shares_of(targets)
-    return {one["pool"]: f"{one['weight']} ({told(shares[one['pool']])})" for one in targets}
+def _weights(targets: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], str]:
+    shares = shares_in_tiers(targets)
+    return {place_of(one): f"{one['weight']} ({told(shares[place_of(one)])})" for one in targets}

@@ -45,10 +45,20 @@ class RouteTable(NounTable):
         return format_html('<span class="st idle">{}Off</span>', icon("stop"))
 
     def render_targets(self, record: Route) -> SafeString | str:
-        targets = [{"pool": one.pool.name, "weight": one.weight} for one in record.targets.all()]
+        """The first choice with shares, then how many more there are for when it can't serve."""
+        targets = [
+            {"pool": one.pool.name, "weight": one.weight, "tier": one.tier}
+            for one in record.targets.all()
+        ]
         shares = shares_of(targets)
         parts = ((pool, told(share)) for pool, share in shares.items())
-        return format_html_join(", ", '<span class="mono nb">{}</span> {}', parts) or UNKNOWN
+        first = format_html_join(", ", '<span class="mono nb">{}</span> {}', parts) or UNKNOWN
+        more = [
+            _counted(len(targets) - len(shares), "fallback"),
+            _counted(len(record.rules), "rule"),
+        ]
+        words = ", ".join(filter(None, more))
+        return format_html('{} <span class="mut">{}</span>', first, words) if words else first
 
     def render_measured(self, record: Route) -> str:
         if self._attempts is None:
@@ -56,7 +66,10 @@ class RouteTable(NounTable):
         shares = measured_of(self._attempts.get(record.pk, {}))
         if not shares:
             return "no requests"
-        return (
-            " / ".join(f"{100 * shares.get(one.pool_id, 0.0):.1f}" for one in record.targets.all())
-            + " %"
-        )
+        pools = dict.fromkeys(one.pool_id for one in record.targets.all())
+        return " / ".join(f"{100 * shares.get(pool, 0.0):.1f}" for pool in pools) + " %"
+
+
+def _counted(number: int, noun: str) -> str:
+    """`2 rules`, "" for none."""
+    return f"{number} {noun}{'' if number == 1 else 's'}" if number else ""

@@ -29,7 +29,12 @@ from controlplane.selectors.names import get_named, list_names
 from controlplane.selectors.revisions import get_neighbours, get_revision_of_request
 from controlplane.services.restores import KINDS
 
-EDITED = frozenset({"models", "prices", "routes", "teams", "projects", "organisations", "pools"})
+EDITED = frozenset(
+    {
+        *("models", "prices", "routes", "teams", "projects", "organisations", "pools"),
+        *("limits", "switches"),
+    }
+)
 """Nouns whose edit form takes the values from before a change."""
 
 

@@ -20,6 +20,7 @@ from controlplane.console.editing import EditPage
 from controlplane.console.form_pages import NO_REASON
 from controlplane.console.formats import clock, count, dollars
 from controlplane.console.forms.keys import NO_OVERLAP, KeyForm, RotateForm
+from controlplane.console.key_limits import limits_context, requests_facts
 from controlplane.console.lists import Empty, ListPage, NounTable
 from controlplane.console.nouns import KEYS, PROJECTS, TEAMS
 from controlplane.console.pages import Action, Crumb
@@ -130,6 +131,7 @@ class KeyDetail(DetailPage):
             Fact("Scopes", ", ".join(row.scopes)),
             Fact("Routes", routes_words(row, most=50)),
             Fact("Expires", expires),
+            *requests_facts(row),
             *ended,
             Fact("Made", clock(row.created_at, zone)),
             Fact("Id", row.pk, is_mono=True),
@@ -137,7 +139,7 @@ class KeyDetail(DetailPage):
         )
 
     def extra(self, row: Key, tab: str) -> Mapping[str, Any]:
-        return {"secrets": _accepted(row)}
+        return {"secrets": _accepted(row), **limits_context(self.scope, row)}
 
 
 class KeyCreate(CreatePage):

@@ -29,10 +29,12 @@ from controlplane.console.pool_facts import (
     condition_state,
     facts_of,
     is_settled,
+    names_by_rule,
     panic_words,
     read_pool_now,
     read_pools_now,
     ready_words,
+    route_names,
     worker_rows,
 )
 from controlplane.console.reviews import Impact, Reach, checks_of
@@ -138,7 +140,7 @@ class PoolDetail(DetailPage):
             Fact("Model", row.model.name, url=MODELS.detail_url(row.model_id)),
             Fact("Engine", row.backend, unit=row.provisioner),
         )
-        names = _route_names(row)
+        names = route_names(row)
         if self.request.GET.get(TAB) != REPLICAS:
             # the live panels have the figures
             return (*what, Fact("Routes that send here", ", ".join(names[:2]) or "none"))
@@ -206,7 +208,8 @@ class PoolDetail(DetailPage):
             "arguments": arguments_of(row),
             "acting_words": [(acting.value, ACTING_WORDS[acting]) for acting in Acting],
             "applied_pool": last_applied(row, self.at_work.fleet),
-            "routes": _route_names(row),
+            "routes": route_names(row),
+            "by_rule": names_by_rule(row),
             "delete_url": POOLS.delete_url(row.pk) if may else "",
         }
 
@@ -384,12 +387,8 @@ def _is_static(row: Pool) -> bool:
     return bool(row.provisioner == Provisioner.STATIC)
 
 
-def _route_names(row: Pool) -> Sequence[str]:
-    return sorted(target.route.name for target in row.targets.all())
-
-
 def _reach_of(row: Pool) -> Sequence[Reach]:
-    return (Reach("Routes", ", ".join(_route_names(row)) or "none sends here"),)
+    return (Reach("Routes", ", ".join(route_names(row)) or "none sends here"),)
 
 
 def _model_names(page: FormPage) -> Sequence[str]:

@@ -26,6 +26,7 @@ from controlplane.console.request_facts import (
     decimals_in,
     facts_of,
     price_lines,
+    rule_words,
 )
 from controlplane.console.scope import Scope, scoped
 from controlplane.console.tables.requests import (
@@ -47,6 +48,7 @@ from controlplane.selectors.requests import (
     list_requests,
     page_of_requests,
 )
+from controlplane.selectors.routes import get_rule_name
 from controlplane.selectors.usage import get_labels_of_day, list_labels
 
 PAGE_SIZE = 50
@@ -150,6 +152,7 @@ def request_detail(request: HttpRequest, scope: Scope, event_id: str) -> HttpRes
         "decimals": decimals,
         "closing": closing_words(charges),
         "links": links,
+        "rule": rule_words(row, get_rule_name(scope.access, row.route_id, row.rule_id)),
         "facts": facts_of(row, charges),
         "waterfall": draw(row, charges, links),
         "lines": price_lines(charges),

@@ -6,38 +6,39 @@ from typing import Any
 
 from django.utils import timezone
 
-from controlplane.console import flows
+from controlplane.compiler import rules_of
 from controlplane.console.creating import CreatePage
 from controlplane.console.deleting import DeletePage
 from controlplane.console.details import DetailPage, Fact, State
 from controlplane.console.diffs import shown
-from controlplane.console.editing import EditPage
 from controlplane.console.formats import count
 from controlplane.console.forms.routes import RouteForm
 from controlplane.console.lists import Empty, ListPage, NounTable
-from controlplane.console.nouns import POOLS, ROUTES
+from controlplane.console.nouns import ROUTES
 from controlplane.console.reviews import Impact
+from controlplane.console.route_edits import as_edit
+from controlplane.console.route_flow import Aim, Branch, branch_of, slots_of
 from controlplane.console.route_impact import impact_of_edit, impact_of_removal
+from controlplane.console.rule_lines import conditions_of, names_in, targets_words
 from controlplane.console.tables.routes import RouteTable
-from controlplane.console.targets import (
-    TIMEOUT_LABELS,
-    has_times,
-    measured_of,
-    shares_of,
-    times_of,
-    times_told,
-    told,
-)
+from controlplane.console.targets import as_listed, measured_of, told
+from controlplane.console.what_if import WhatIfPage
+from controlplane.decisions.route_rules import condition_words, document_of
 from controlplane.models import Route
 from controlplane.selectors.filters import RouteFilters
 from controlplane.selectors.impact import list_attempts_by_pool
+from controlplane.selectors.pools import list_pools
 from controlplane.selectors.routes import list_routes
 from controlplane.services.actors import Actor
 from controlplane.services.drafts import Draft
-from controlplane.services.routes import TargetChoice, create_route, delete_route, update_route
+from controlplane.services.routes import create_route, delete_route, update_route
 from inference.contract.kinds import Strategy
 
 HOUR = timedelta(hours=1)
+SPANS = (timedelta(minutes=15), timedelta(days=1))
+"""The stretches over which shares are measured on a route's page."""
+
+EVERYTHING_ELSE = "Everything else"
 
 
 class RouteList(ListPage):
@@ -84,6 +85,9 @@ class RouteDetail(DetailPage):
             Fact("Between tokens", count(row.idle_timeout_ms), unit="ms"),
             Fact("Whole request", *(("no limit",) if total is None else (count(total),))),
             _silence(row.keep_alive_ms),
+            *_waiting(row),
+            Fact("Task", row.get_default_task_display()),
+            Fact("Aliases", ", ".join(row.aliases) or "none"),
             Fact("Id", row.pk, is_mono=True),
             Fact("Version", str(row.version)),
         )
@@ -91,34 +95,58 @@ class RouteDetail(DetailPage):
     def extra(self, row: Route, tab: str) -> Mapping[str, Any]:
         if tab != "overview":
             return {}
-        access, organisation = self.scope.access, self.scope.organisation
-        since = timezone.now() - HOUR
-        found = list_attempts_by_pool(access, organisation, since=since, route_ids=[row.pk])
-        attempts = found.get(row.pk, {})
-        # attempts are everybody's: a role in a part isn't told of them, and not told 0 either
-        is_told = access.reads_organisation(organisation.pk)
-        targets = list(row.targets.all())
-        shares = shares_of([{"pool": one.pool_id, "weight": one.weight} for one in targets])
-        measured = measured_of(attempts)
-        slots = {one.pool_id: min(place + 1, 7) for place, one in enumerate(targets)}
+        branches = self._branches(row)
+        measured = self._measured(row)
         return {
-            "flow": flows.draw(shares, slots),
-            "attempts": sum(attempts.values()) if is_told else None,
+            "branches": branches,
+            "has_rules": len(branches) > 1,
+            "has_tiers": any(branch.fallbacks for branch in branches),
+            "attempts": None if measured is None else sum(measured[-1].values()),
             "is_by_load": row.strategy == Strategy.LEAST_WORK,
-            "targets": [
-                {
-                    "pool": one.pool,
-                    "url": POOLS.detail_url(one.pool_id),
-                    "weight": one.weight,
-                    "share": told(shares[one.pool_id]),
-                    "measured": told(measured.get(one.pool_id, 0.0)) if measured else "no data",
-                    "attempts": attempts.get(one.pool_id, 0) if measured else None,
-                    "slot": slots[one.pool_id],
-                    "times": times_told(times_of(one)) if has_times(one) else "",
-                }
-                for one in targets
+            "rows": [
+                {"branch": branch, "aim": aim, "measured": _shares_of(aim, measured)}
+                for branch in branches
+                for aim in branch.aims
             ],
         }
+
+    def _branches(self, row: Route) -> Sequence[Branch]:
+        """The rules in order, then the route's own targets."""
+        rules = [document_of(rule) for rule in rules_of(row.rules)]
+        own = as_listed(row.targets.all())
+        lists = [*(rule["targets"] for rule in rules), own]
+        slots = slots_of(lists)
+        found = list_pools(self.scope.access).filter(pk__in=list(slots))
+        pools = {pool.pk: pool for pool in found.select_related("model")}
+        names = names_in(self.scope, rules) if rules else {}
+        zone = self.scope.organisation.time_zone
+        branches = [
+            branch_of(
+                rule["name"],
+                condition_words(conditions_of(rule), names, zone) or ("any request",),
+                rule["targets"],
+                pools,
+                slots,
+                is_enabled=rule["is_enabled"],
+            )
+            for rule in rules
+        ]
+        title = EVERYTHING_ELSE if rules else row.name
+        return [*branches, branch_of(title, (), own, pools, slots)]
+
+    def _measured(self, row: Route) -> Sequence[Mapping[str, int]] | None:
+        """Attempts by pool over each of SPANS; None for a role in a part of the organisation."""
+        access, organisation = self.scope.access, self.scope.organisation
+        # attempts are everybody's: such a role isn't told of them, and not told 0 either
+        if not access.reads_organisation(organisation.pk):
+            return None
+        now = timezone.now()
+        return [
+            list_attempts_by_pool(access, organisation, since=now - span, route_ids=[row.pk]).get(
+                row.pk, {}
+            )
+            for span in SPANS
+        ]
 
 
 class RouteCreate(CreatePage):
@@ -127,12 +155,10 @@ class RouteCreate(CreatePage):
     template_name = "console/routes/form.html"
 
     def carry_out(self, actor: Actor, values: dict[str, Any]) -> Route:
-        targets = _choices(values.pop("targets"))
-        organisation = self.scope.organisation
-        return create_route(actor, organisation=organisation, targets=targets, **values)
+        return create_route(actor, organisation=self.scope.organisation, **as_edit(values))
 
 
-class RouteEdit(EditPage):
+class RouteEdit(WhatIfPage):
     noun = ROUTES
     selector = staticmethod(list_routes)
     form_class = RouteForm
@@ -141,10 +167,8 @@ class RouteEdit(EditPage):
     def carry_out(
         self, actor: Actor, row: Any, changes: dict[str, Any], expected_version: int | None
     ) -> object:
-        if "targets" in changes:
-            changes = {**changes, "targets": _choices(changes["targets"])}
         return update_route(
-            actor, route_id=row.pk, changes=changes, expected_version=expected_version
+            actor, route_id=row.pk, changes=as_edit(changes), expected_version=expected_version
         )
 
     def restored_from(self, before: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,6 +176,11 @@ class RouteEdit(EditPage):
         if "targets" in found:
             kept = self.form_class(scope=self.scope, row=self.row).pools
             found["targets"] = [one for one in found["targets"] if one["pool"] in kept]
+        if "rules" in found:
+            there = {rule.id for rule in rules_of(self.row.rules)}
+            found["rules"] = [
+                {**rule, "id": rule["id"] if rule["id"] in there else ""} for rule in found["rules"]
+            ]
         return found
 
     def impact(self, row: Any, changes: Mapping[str, Any], draft: Draft) -> Impact:
@@ -166,22 +195,35 @@ class RouteDelete(DeletePage):
         return delete_route(actor, route_id=row.pk, expected_version=expected_version)
 
     def values_of(self, row: Route) -> Mapping[str, Any]:
-        targets = [f"{one.pool.name} {one.weight}" for one in row.targets.all()]
-        return {"name": row.name, "targets": ", ".join(targets)}
+        names = {one.pool_id: one.pool.name for one in row.targets.all()}
+        targets = targets_words(as_listed(row.targets.all()), names.__getitem__)
+        rules = ", ".join(rule.name for rule in rules_of(row.rules))
+        more = {"rules": rules} if rules else {}
+        return {"name": row.name, "targets": targets, **more}
 
     def impact(self, row: Any, changes: Mapping[str, Any], draft: Draft) -> Impact:
         return impact_of_removal(self.scope, row, draft)
 
 
-def _choices(targets: Sequence[Mapping[str, Any]]) -> list[TargetChoice]:
-    return [
-        TargetChoice(
-            one["pool"],
-            one["weight"],
-            timeouts={name: one.get(name) for name in TIMEOUT_LABELS},
-        )
-        for one in targets
-    ]
+def _shares_of(aim: Aim, measured: Sequence[Mapping[str, int]] | None) -> Sequence[str]:
+    """The share of a target's pool over each of SPANS, "" where there is nothing to tell."""
+    if measured is None:
+        return [""] * len(SPANS)
+    shares = [measured_of(attempts) for attempts in measured]
+    return [told(one.get(aim.pool_id, 0.0)) if one else "" for one in shares]
+
+
+def _waiting(row: Route) -> Sequence[Fact]:
+    """What becomes of requests when workers are busy."""
+    hedge = row.hedge_after_ms
+    steps = ", ".join(step.replace("_", " ") for step in row.degradation)
+    return (
+        Fact("Waiting, at most", count(row.max_queue_wait_ms), unit="ms"),
+        Fact("Requests waiting, at most", count(row.max_queued), unit="a process"),
+        Fact("Second worker after", *(("never",) if hedge is None else (count(hedge),)),
+             unit="" if hedge is None else "ms"),
+        Fact("While saturated", steps or "serves as ever"),
+    )  # fmt: skip
 
 
 def _silence(keep_alive_ms: int | None) -> Fact:

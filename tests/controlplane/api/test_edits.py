@@ -136,7 +136,7 @@ def test_targets_keep_their_ids_and_follow_the_order_asked_for(admin: Caller) ->
 def test_a_pool_is_named_once_a_route(admin: Caller, route: dict[str, Any]) -> None:
     twice = [{"pool": "mine", "weight": 1}, {"pool": "mine", "weight": 2}]
     assert admin.patch(f"/routes/{route['id']}/", {"targets": twice}).json()["fields"] == {
-        "targets.1.pool": ["The route has this pool twice."]
+        "targets.1.pool": ["This tier of the route has this pool twice."]
     }
     foreign = [{"id": "tgt_unknown", "pool": "mine", "weight": 1}]
     assert admin.patch(f"/routes/{route['id']}/", {"targets": foreign}).json()["fields"] == {

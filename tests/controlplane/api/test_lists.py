@@ -24,6 +24,9 @@ QUERIES = {
     "pools": 3,
     "routes": 4,
     "keys": 6,
+    # the names of what they are about
+    "limits": 4,
+    "switches": 4,
     "snapshots": 4,
     "audit": 3,
 }
@@ -46,6 +49,10 @@ def many(make_standing_caller: Callable[..., Caller]) -> Caller:
         told = {"name": f"key {number}", "routes": ["route-0", "route-1"]}
         key = admin.made("/keys/", told)
         admin.post(f"/keys/{key['id']}/rotate/")
+        switch = {"subject": "key", "subject_id": key["id"]}
+        limit = {"name": f"limit {number}", **switch}
+        admin.made("/limits/", {**limit, "unit": "requests", "window": "minute", "amount": 1})
+        admin.made("/switches/", switch)
     return admin
 
 

@@ -18,13 +18,16 @@ def _fields(noun: str) -> dict[str, Any]:
     return dict(serializer.fields)  # type: ignore[attr-defined]
 
 
-NOUNS = ("organisations", "teams", "projects", "models", "prices", "pools", "routes", "keys")
+NOUNS = (
+    *("organisations", "teams", "projects", "models", "prices", "pools", "routes", "keys"),
+    *("limits", "switches"),
+)
 CASES = [(noun, field) for noun in NOUNS for field in _fields(noun)]
 
 
 USE = {"last_used_on", "requests_30d", "errors_30d"}
 NOW = {"workers", "condition", "breakers", "panic_at", "last_resort_at"}
-MEASURED = {*NOW, *USE}
+MEASURED = {*NOW, *USE, "duplicates"}
 """What nobody sets: it is passed over in what is sent back."""
 
 
@@ -34,11 +37,17 @@ def paths(admin: Caller, route: Any, pool: Any) -> dict[str, str]:
     path = f"/pools/{pool['id']}/"
     filled = {"port_base": 9000, "model_source": "x", "worker_concurrency": 4}
     admin.patch(path, {"credential": CREDENTIAL, **filled})
-    admin.patch(f"/routes/{route['id']}/", {"total_timeout_ms": 1_000, "keep_alive_ms": 1_000})
+    admin.patch(
+        f"/routes/{route['id']}/",
+        {"total_timeout_ms": 1_000, "keep_alive_ms": 1_000, "hedge_after_ms": 100},
+    )
     admin.patch(f"/models/{pool['model_id']}/", {"max_context_tokens": 1_000})
     price = admin.made("/prices/", {**PRICE, "cached_input_nanousd_per_mtok": "1"})
     expiry = {"expires_at": "2100-01-01T00:00:00Z", "routes": ["chat"]}
-    key = admin.made("/keys/", {"name": "mine", **expiry})
+    key = admin.made("/keys/", {"name": "mine", **expiry, "default_task": "code"})
+    of_key = {"name": "mine", "subject": "key", "subject_id": "mine"}
+    per_minute = {"unit": "requests", "window": "minute", "amount": 1}
+    off = {"subject": "pool", "subject_id": "mine", "expires_at": "2100-01-01T00:00:00Z"}
     team = admin.get("/teams/").json()["results"][0]
     project = admin.get("/projects/").json()["results"][0]
     return {
@@ -50,6 +59,8 @@ def paths(admin: Caller, route: Any, pool: Any) -> dict[str, str]:
         "pools": path,
         "routes": f"/routes/{route['id']}/",
         "keys": f"/keys/{key['id']}/",
+        "limits": f"/limits/{admin.made('/limits/', of_key | per_minute)['id']}/",
+        "switches": f"/switches/{admin.made('/switches/', off)['id']}/",
     }
 
 
@@ -75,15 +86,18 @@ def test_null_is_honoured_or_refused_in_every_field(admin: Caller, paths: dict[s
         "models": {"max_context_tokens"},
         "prices": {"cached_input_nanousd_per_mtok"},
         "pools": {"model_source", "port_base", "credential", "worker_concurrency", *NOW},
-        "routes": {"total_timeout_ms", "keep_alive_ms"},
-        "keys": {"routes", "expires_at", "revoked_at", *USE},
+        "routes": {"total_timeout_ms", "keep_alive_ms", "hedge_after_ms"},
+        "keys": {"routes", "expires_at", "revoked_at", "default_task", *USE},
+        # without one that is meant there is no name of it
+        "limits": {"subject_id", "subject_name", "duplicates"},
+        "switches": {"expires_at"},
     }
 
 
 @pytest.mark.slow
 def test_a_patch_of_one_field_leaves_every_other(admin: Caller, paths: dict[str, str]) -> None:
     moving = {"version", "updated_at", "name"}
-    for noun in set(NOUNS) - {"prices"}:
+    for noun in set(NOUNS) - {"prices", "switches"}:
         before = admin.get(paths[noun]).json()
         assert admin.patch(paths[noun], {"name": "renamed"}).status_code == 200
         after = admin.get(paths[noun]).json()

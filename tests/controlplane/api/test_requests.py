@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.services.usage import record_usage
 from inference.contract.events import End, Usage
-from inference.contract.kinds import ChargeKind, Endpoint, Outcome
+from inference.contract.kinds import ChargeKind, Endpoint, Outcome, PriorityClass, TaskClass
 from tests.controlplane.conftest import Caller
 from tests.controlplane.ledger_events import NOON, NOON_MS, make_charge, make_end, make_origin
 
@@ -107,7 +107,8 @@ def varied(admin: Caller) -> Caller:
     """Four requests: ordinary, dear elsewhere, refused without a route, and one without price."""
     other = make_origin(
         route_id="rt_2", route_name="batch", project_id="proj_2", key_id="01jdkey2",
-        endpoint=Endpoint.EMBEDDINGS, is_stream=False,
+        endpoint=Endpoint.EMBEDDINGS, is_stream=False, end_user="ann", tags=("gold", "x"),
+        priority=PriorityClass.BATCH, task=TaskClass.CODE, rule_id="rule_1",
     )  # fmt: skip
     dear = make_charge(pool_id="pool_2", model_id="mdl_2", cost_nanousd=2_000_000_000)
     unpriced = make_charge(price=None, cost_nanousd=None, cost_max_nanousd=None)
@@ -140,6 +141,12 @@ def varied(admin: Caller) -> Caller:
         ("key=key_01jdkey2", [2]),
         ("outcome=refused", [3]),
         ("endpoint=embeddings", [2]),
+        ("end_user=ann", [2]),
+        ("tag=x", [2]),
+        ("tag=gol", []),
+        ("priority=batch", [2]),
+        ("task=code", [2]),
+        ("rule=rule_1", [2]),
         ("endpoint=chat", [4, 3, 1]),
         ("min_cost=0", [3, 2, 1]),
         ("min_cost=0.0004872", [2, 1]),
@@ -161,7 +168,8 @@ def test_filters_narrow_the_list(varied: Caller, query: str, expected: list[int]
     ("query", "field"),
     [
         ("outcome=wrong", "outcome"),
-        ("endpoint=responses", "endpoint"),
+        ("endpoint=nowhere", "endpoint"),
+        ("priority=urgent", "priority"),
         ("min_cost=-1", "min_cost"),
         ("min_cost=much", "min_cost"),
         ("min_cost=NaN", "min_cost"),

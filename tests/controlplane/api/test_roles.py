@@ -18,10 +18,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
 LISTS = (
     *("organisations", "teams", "projects", "models", "prices", "pools", "routes", "keys"),
-    *("snapshots", "audit"),
+    *("limits", "switches", "snapshots", "audit"),
 )
 OPERATORS = {"operator", "admin"}
 ROLES = ("viewer", "operator", "finance", "admin")
+LIMIT = {"name": "new", "subject": "key", "unit": "parallel", "amount": 8}
 PRICE = {"input_nanousd_per_mtok": "1", "output_nanousd_per_mtok": "2"}
 
 
@@ -153,6 +154,31 @@ WRITES = [
         OPERATORS,
         200,
     ),
+    Write("limit", lambda who, rows: who.post("/limits/", LIMIT), OPERATORS, 201),
+    Write(
+        "limit change",
+        lambda who, rows: who.patch(f"/limits/{rows['limit']['id']}/", {"amount": 0}),
+        OPERATORS,
+        200,
+    ),
+    Write(
+        "limit removal",
+        lambda who, rows: who.delete(f"/limits/{rows['limit']['id']}/"),
+        OPERATORS,
+        204,
+    ),
+    Write(
+        "switch",
+        lambda who, rows: who.post("/switches/", {"subject": "organisation"}),
+        OPERATORS,
+        201,
+    ),
+    Write(
+        "switch put back",
+        lambda who, rows: who.delete(f"/switches/{rows['switch']['id']}/"),
+        OPERATORS,
+        204,
+    ),
 ]
 
 
@@ -182,6 +208,8 @@ def rows(admin: Caller) -> dict[str, Any]:
         "spare": admin.made("/pools/", {**POOL, "name": "spare"}),
         "route": route,
         "key": admin.made("/keys/", {"name": "app"}),
+        "limit": admin.made("/limits/", {**LIMIT, "name": "of each"}),
+        "switch": admin.made("/switches/", {"subject": "route", "subject_id": "chat"}),
     }
 
 

@@ -27,7 +27,10 @@ def test_the_document_is_valid(schema: dict[str, Any]) -> None:
 
 def test_the_document_is_openapi_3_1_and_complete(schema: dict[str, Any]) -> None:
     assert schema["openapi"] == "3.1.0"
-    nouns = ("organisations", "teams", "projects", "models", "prices", "pools", "routes", "keys")
+    nouns = (
+        *("organisations", "teams", "projects", "models", "prices", "pools", "routes", "keys"),
+        *("limits", "switches"),
+    )
     for noun in nouns:
         assert set(schema["paths"][f"/api/v1/{noun}/"]) >= {"get", "post"}
         assert set(schema["paths"][f"/api/v1/{noun}/{{id}}/"]) >= {"get", "patch"}

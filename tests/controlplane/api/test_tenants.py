@@ -9,10 +9,11 @@ from tests.controlplane.conftest import POOL, ROUTE, Caller
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
+LIMIT = {"name": "each", "subject": "key", "unit": "parallel", "amount": 8}
 PRICE = {"model": "gpt-x", "input_nanousd_per_mtok": "1", "output_nanousd_per_mtok": "2"}
 LISTS = (
     *("organisations", "teams", "projects", "models", "prices", "pools", "routes", "keys"),
-    *("snapshots", "audit"),
+    *("limits", "switches", "snapshots", "audit"),
 )
 
 
@@ -35,6 +36,8 @@ def theirs(make_standing_caller: Callable[..., Caller]) -> dict[str, Any]:
         "prices": stranger.made("/prices/", PRICE)["id"],
         "routes": stranger.made("/routes/", ROUTE)["id"],
         "keys": stranger.made("/keys/", {"name": "app"})["id"],
+        "limits": stranger.made("/limits/", LIMIT)["id"],
+        "switches": stranger.made("/switches/", {"subject": "organisation"})["id"],
     }
 
 
@@ -52,7 +55,7 @@ def test_a_list_holds_nothing_of_another_organisation(
     assert (asked.status_code, asked.json()["results"]) == (200, [])
 
 
-@pytest.mark.parametrize("noun", LISTS[:8])
+@pytest.mark.parametrize("noun", LISTS[:10])
 @pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
 def test_an_object_of_another_organisation_is_not_found(
     method: str, noun: str, theirs: dict[str, Any], admin: Caller

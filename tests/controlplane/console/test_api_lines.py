@@ -14,6 +14,7 @@ from django.utils import timezone
 from controlplane.models import Organisation, Role
 from controlplane.services.actors import Actor
 from controlplane.services.keys import create_key
+from controlplane.services.limits import create_limit
 from controlplane.services.models import create_model, update_model
 from controlplane.services.organisations import create_organisation, update_organisation
 from controlplane.services.pools import create_pool
@@ -27,7 +28,7 @@ LISTS = (
     *("/models/", "/models/?sort=-name", "/keys/", "/keys/?sort=-name&state=live", "/prices/"),
     *("/organisations/", "/teams/?sort=-name", "/projects/", "/audit/", "/audit/?sort=at"),
     *("/snapshots/", "/snapshots/?sort=version", "/users/", "/users/bindings/"),
-    *("/users/service-accounts/", "/pools/", "/routes/"),
+    *("/users/service-accounts/", "/pools/", "/routes/", "/limits/", "/limits/?sort=-name"),
 )
 UNORDERED = ("/prices/", "/users/")
 """The API has no order of these but that of their making."""
@@ -58,6 +59,7 @@ def home(actor: Actor, db: None) -> Organisation:
         create_price(actor, model=model, input_nanousd_per_mtok=1, output_nanousd_per_mtok=1)
         create_key(actor, organisation=home, name=f"key of {name}")
         create_service_account(actor, organisation=home, name=f"account of {name}")
+        create_limit(actor, organisation=home, name=name, subject="key", unit="parallel", amount=1)
     return home
 
 

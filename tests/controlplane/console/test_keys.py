@@ -61,6 +61,7 @@ def make_route(reader: Reader, actor: Actor, name: str = "chat") -> None:
 def create_fields(reader: Reader, page: str, **changes: Any) -> dict[str, Any]:
     project = Project.objects.get(organisation=reader.organisation)
     fields = {"name": "app", "project": project.pk, "scopes": ["inference"], "reach": "every"}
+    fields["priority"] = "default"
     return {**hidden_in(page), **fields, "step": "save", **changes}
 
 
@@ -218,7 +219,7 @@ def test_an_edit_tells_reach_and_use_and_needs_a_reason_for_what_callers_feel(
     path = f"/keys/{key.pk}/edit/"
     fields = {
         **hidden_in(operator.page(path)), "name": "app", "scopes": ["inference"],
-        "reach": "some", "routes": ["chat"],
+        "reach": "some", "routes": ["chat"], "priority": "default",
     }  # fmt: skip
     words = words_of(post(operator, path, {**fields, "step": "review"}).content.decode())
     assert "Routes every route chat" in words
@@ -241,7 +242,7 @@ def test_an_unchanged_form_changes_nothing_not_even_the_seconds_of_a_time(
     assert value is not None
     fields = {
         **hidden_in(page), "name": "app", "scopes": ["inference"], "reach": "every",
-        "expires_at": value[1], "step": "review",
+        "expires_at": value[1], "priority": "default", "step": "review",
     }  # fmt: skip
     words = words_of(post(operator, path, fields).content.decode())
     assert "Nothing differs from what is saved." in words

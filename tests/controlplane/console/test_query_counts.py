@@ -8,16 +8,21 @@ from django.test.utils import CaptureQueriesContext
 
 from controlplane.models import Role
 from controlplane.services.actors import Actor
+from controlplane.services.limits import create_limit
 from controlplane.services.models import create_model
 from controlplane.services.prices import create_price
 from controlplane.services.projects import create_project
+from controlplane.services.switches import throw_switch
 from controlplane.services.teams import create_team
 from controlplane.services.users import create_service_account, create_user, grant_role, issue_token
 from tests.controlplane.console.conftest import PASSWORD, Reader
 
 pytestmark = pytest.mark.slow
 
-LISTS = ("/prices/", "/teams/", "/projects/", "/users/service-accounts/", "/users/bindings/")
+LISTS = (
+    *("/prices/", "/teams/", "/projects/", "/users/service-accounts/", "/users/bindings/"),
+    *("/limits/", "/switches/?subject=model", "/switches/?subject=project"),
+)
 
 
 @pytest.fixture
@@ -33,6 +38,9 @@ def test_more_rows_of_a_list_take_no_more_queries(admin: Reader, actor: Actor) -
         create_price(actor, model=model, input_nanousd_per_mtok=1, output_nanousd_per_mtok=1)
         team = create_team(actor, organisation=home, name=name)
         project = create_project(actor, organisation=home, team=team, name=name)
+        of_project = {"subject": "project", "subject_id": name, "unit": "parallel"}
+        create_limit(actor, organisation=home, name=name, amount=1, **of_project)
+        throw_switch(actor, organisation=home, subject="model", subject_id=name)
         account = create_service_account(actor, organisation=home, name=name)
         issue_token(actor, service_account=account)
         user = create_user(actor, username=name, password=PASSWORD)

@@ -97,8 +97,9 @@ def test_the_page_of_one_draws_its_flow_and_compares_shares(
     page = operator.page(f"/routes/{route.pk}/")
     assert page.count("<path class=") == 2
     words = words_of(page)
-    assert "llama llama-70b 80 80.0 % 100.0 % 3" in words
-    assert "qwen qwen3-32b 20 20.0 % 0.0 % 0" in words
+    assert "llama llama-70b 80 80.0 % no data 100.0 %" in words
+    assert "qwen qwen3-32b 20 20.0 % no data 0.0 %" in words
+    assert "3 attempts of the last 24 h" in words
 
 
 def test_a_change_of_weights_is_reviewed_with_what_it_moves(

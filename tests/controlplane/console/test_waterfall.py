@@ -100,3 +100,19 @@ def test_scales_have_few_round_ticks(total_ms: float) -> None:
     assert 1 <= len(picture.ticks) <= 6
     assert picture.ticks[0].at == 0.0
     assert all(tick.at <= 92.0 for tick in picture.ticks)
+
+
+def test_a_hedge_and_a_fallback_are_called_what_they_were() -> None:
+    charges = tuple(make_charge(attempt=number, target_id=f"tgt_{number}") for number in (1, 2, 3))
+    steps = [{"target": "tgt_1"}, {"target": "tgt_2", "hedge": True, "fallbacks": 1}]
+    decision = {"attempts": [*steps, {"target": "tgt_3", "fallbacks": 1}]}
+    labels = [
+        one.label for one in draw(*rows_of(make_end(charges=charges, decision=decision))).steps
+    ]
+    assert [one for one in labels if one.startswith("Attempt")] == [
+        "Attempt 1",
+        "Attempt 2, hedge",
+        "Attempt 3, fallback",
+    ]
+    # what was recorded before there were either
+    assert draw(*rows_of(make_end(charges=charges, decision={"targets": []}))).steps

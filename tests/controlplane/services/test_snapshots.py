@@ -34,7 +34,7 @@ from controlplane.services.snapshots import (
     stage_current,
     staged_once,
 )
-from controlplane.services.teams import create_team
+from controlplane.services.teams import create_team, update_team
 from inference.contract.snapshot import ConfigSnapshot
 from tests.controlplane.snapshots import newest_revision, staged_snapshot
 
@@ -65,10 +65,15 @@ def test_versions_count_up_in_one_lineage(actor: Actor, home: Organisation) -> N
 
 def test_an_edit_no_gateway_would_see_makes_no_version(actor: Actor, home: Organisation) -> None:
     before = ConfigRevision.objects.count()
-    create_team(actor, organisation=home, name="Research")
-    update_organisation(actor, organisation_id=home.pk, changes={"time_zone": "Asia/Kolkata"})
+    team = create_team(actor, organisation=home, name="Research")
+    update_team(actor, team_id=team.pk, changes={"name": "Development"})
     assert ConfigRevision.objects.count() == before
-    assert AuditEntry.objects.filter(noun="organisations", action="update").count() == 1
+    assert AuditEntry.objects.filter(noun="teams", action="update").count() == 1
+
+
+def test_schedules_of_rules_go_by_the_organisations_zone(actor: Actor, home: Organisation) -> None:
+    update_organisation(actor, organisation_id=home.pk, changes={"time_zone": "Asia/Kolkata"})
+    assert staged_snapshot(newest_revision()).organisations[home.pk].time_zone == "Asia/Kolkata"
 
 
 def test_contents_are_stored_once_however_many_versions_name_them(

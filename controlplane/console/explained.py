@@ -1,0 +1,237 @@
+"""An explanation in words: what each page part says, from the API's own document."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from controlplane.console.details import Fact, State
+from controlplane.console.formats import UNKNOWN, about_dollars, count
+from controlplane.console.reviews import Split, split_of
+
+RULE_STATES: Mapping[str, State] = {
+    "matched": State("Matches", "ok", "ok"),
+    "mismatched": State("Does not match", "minus", "idle"),
+    "disabled": State("Off", "stop", "idle"),
+    "unread": State("Not read: one before matched", "nodata", "idle"),
+}
+LEFT_OUT: Mapping[str, str] = {
+    "wrong_endpoint": "doesn't answer this endpoint",
+    "not_running": "its pool doesn't run",
+    "switched_off": "a kill switch turns it off",
+    "context_too_small": "its context is too small",
+}
+STANDBY: Mapping[str, State] = {
+    "not_ready": State("Not ready", "clock", "idle"),
+    "breaker_open": State("Breaker open", "crit", "crit"),
+    "full": State("Full", "warn", "warn"),
+    "set_aside": State("Said “not now”", "pause", "warn"),
+    "not_its_turn": State("Not its turn", "nodata", "idle"),
+}
+REFUSALS: Mapping[str, str] = {
+    "switched_off": "A kill switch turns this caller or route off.",
+    "model_not_found": "The caller may use no route of this name.",
+    "wrong_endpoint": "No target answers this endpoint.",
+    "targets_switched_off": "Kill switches turn all targets off.",
+    "no_capacity": "No target's pool runs.",
+}
+FIELDS: Mapping[str, str] = {"prompt_tokens": "prompt tokens"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule, its state, and what of it is not met."""
+
+    name: str
+    state: State
+    why: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One worker's line: its wait term by term, and how often it is chosen."""
+
+    name: str
+    state: State
+    terms: Sequence[str]
+    wait: str
+    under_way: str
+    share: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One target's line, and its workers."""
+
+    name: str
+    model: str
+    place: str
+    weight: str
+    tier: int
+    share: str
+    cost: str
+    context: str
+    why_not: str
+    workers: Sequence[Worker]
+
+
+def verdict_of(document: Mapping[str, Any]) -> State:
+    """The outcome in a few words."""
+    if document["refusal"] is not None:
+        return State("Refused", "crit", "crit")
+    if document["is_shed"]:
+        return State("Shed", "crit", "crit")
+    if document["choice"] is not None:
+        return State("Served", "ok", "ok")
+    if document["waits"]:
+        return State("Waits for a worker", "clock", "warn")
+    return State("Nobody to serve it", "crit", "crit")
+
+
+def sentence_of(document: Mapping[str, Any]) -> str:
+    """What would happen, in a sentence."""
+    refusal, choice = document["refusal"], document["choice"]
+    if refusal is not None:
+        return str(refusal["message"] or REFUSALS[refusal["code"]])
+    if document["is_shed"]:
+        return "Its route is too busy for requests of its class, and refuses them for now."
+    if choice is None and document["waits"]:
+        return "All workers that could take it are full, so it waits in the gateway."
+    if choice is None:
+        return "No worker of its targets can be sent to now."
+    pool = next(one["pool"] for one in document["targets"] if one["id"] == choice["target"])
+    others = choice["candidates"] - 1
+    told = f"one of {count(choice['candidates'])} candidates" if others else "the only candidate"
+    return f"With this chance it goes to {pool}, worker {_short(choice['worker'])}, {told}."
+
+
+def rules_of(document: Mapping[str, Any]) -> Sequence[Rule]:
+    """The rules in their order."""
+    return [
+        Rule(
+            one["name"],
+            RULE_STATES[one["state"]],
+            [_mismatch(miss) for miss in one["mismatches"]],
+        )
+        for one in document["rules"]
+    ]
+
+
+def targets_of(document: Mapping[str, Any]) -> Sequence[Target]:
+    """The targets: those of the plan in its order, then those left out."""
+    ordered = sorted(document["targets"], key=lambda one: (one["place"] is None, one["place"] or 0))
+    return [_target(one) for one in ordered]
+
+
+def split_told(document: Mapping[str, Any]) -> Split | None:
+    """How requests like this one divide."""
+    shares = [
+        (one["pool"] or one["pool_id"], one["share"]) for one in document["targets"] if one["share"]
+    ]
+    if not shares:
+        return None
+    return split_of("Of all requests like this, over all chances", shares)
+
+
+def facts_told(document: Mapping[str, Any]) -> Sequence[Fact]:
+    """What the gateway knows of the request, and what it counts as."""
+    facts, standing = document["facts"], document["standing"]
+    prompt, output = document["prompt_tokens_max"], document["output_tokens_max"]
+    return [
+        Fact("Asked for", facts["model"], is_mono=True),
+        Fact("Prompt, estimated", count(facts.get("prompt_tokens", 0)), unit="tokens"),
+        Fact("Prompt, at most", count(prompt), unit="" if prompt is None else "tokens"),
+        Fact("Output, at most", count(output), unit="" if output is None else "tokens"),
+        Fact("Cost, at most", _cost(document["cost_max_nanousd"], document["refusal"])),
+        Fact("Priority", standing["priority"]),
+        Fact("Task", standing["task"]),
+        Fact("Tags", ", ".join(standing["tags"]) or "none"),
+    ]
+
+
+def limits_told(document: Mapping[str, Any]) -> Sequence[Mapping[str, str]]:
+    """The limits it has to keep."""
+    return [
+        {
+            "name": one["name"],
+            "for": f"{one['subject'].replace('_', ' ')} {one['counted_for']}".strip(),
+            "most": f"{count(one['amount'])} {one['unit'].replace('_', ' ')}",
+            "window": "at a time" if one["window"] is None else f"a {one['window']}",
+            "needs": count(one["must_be_left"]),
+            "takes": count(one["is_taken"]),
+        }
+        for one in document["limits"]
+    ]
+
+
+def fleet_told(document: Mapping[str, Any]) -> str:
+    """Whose view of the fleet it is, and how old."""
+    fleet = document["fleet"]
+    if fleet["process"] is None:
+        return "No gateway reports, so what is under way is not known; taken as nothing."
+    if not fleet["is_load_known"]:
+        return "As if nothing were under way: load is for roles of the whole organisation."
+    return (
+        f"As gateway process {fleet['process']} saw the fleet {fleet['age_s']:.1f} s ago"
+        f" ({count(len(fleet['processes']))} report)."
+    )
+
+
+def _mismatch(miss: Mapping[str, Any]) -> str:
+    field = FIELDS.get(miss["field"], miss["field"])
+    wanted = " or ".join(miss["wanted"])
+    if field == "schedule":
+        return f"it applies {wanted}"
+    found = ", ".join(miss["found"]) or "nothing"
+    return f"{field}: wants {wanted}, there is {found}"
+
+
+def _target(one: Mapping[str, Any]) -> Target:
+    why = LEFT_OUT.get(one["left_out"] or "", "")
+    if not why and one["place"] is None:
+        why = "weight 0" if not one["weight"] else "not planned"
+    return Target(
+        name=one["pool"] or one["pool_id"],
+        model=one["model"] or UNKNOWN,
+        place=UNKNOWN if one["place"] is None else str(one["place"] + 1),
+        weight=count(one["weight"]),
+        tier=one["tier"],
+        share=_percent(one["share"]),
+        cost=_cost(one["cost_max_nanousd"], why),
+        context=count(one["max_context_tokens"]),
+        why_not=why,
+        workers=[_worker(worker) for worker in one["workers"]],
+    )
+
+
+def _worker(one: Mapping[str, Any]) -> Worker:
+    standby = one["standby"]
+    chosen = State("Chosen", "ok", "ok")
+    state = chosen if one["is_chosen"] else State("Candidate", "ok", "idle")
+    slots = "" if one["slots"] is None else f" of {count(one['slots'])}"
+    return Worker(
+        name=_short(one["id"]),
+        state=state if standby is None else STANDBY[standby],
+        terms=[f"{one[name]:.3f}" for name in ("wait_prefill", "wait_requests", "wait_kv")],
+        wait=f"{one['wait']:.3f}",
+        under_way=UNKNOWN
+        if one["inflight"] is None
+        else f"{count(one['inflight'])}{slots}, {count(one['peers_inflight'])} elsewhere",
+        share=_percent(one["share"]),
+        is_chosen=one["is_chosen"],
+    )
+
+
+def _short(worker_id: str) -> str:
+    """A worker's number in its pool; the pool is named beside it."""
+    return f"#{worker_id.rpartition('-')[2]}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _cost(nanousd: str | None, why_not: object) -> str:
+    if nanousd is not None:
+        return about_dollars(int(nanousd))
+    return UNKNOWN if why_not else "no price"

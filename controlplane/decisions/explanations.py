@@ -1,0 +1,191 @@
+"""An explanation as a document: plain values by the names the API gives them."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from controlplane.decisions.described import Described
+from inference.contract.snapshot import ConfigSnapshot
+from inference.decisions.explain import (
+    Explanation,
+    LimitVerdict,
+    TargetVerdict,
+    WorkerVerdict,
+)
+from inference.decisions.facts import RequestFacts, facts_record
+from inference.decisions.mismatches import RuleVerdict
+from inference.decisions.plan import Plan, Refusal
+
+NOTES = (
+    "Speeds of workers, what prompts they have cached and who said “not now” are known to each "
+    "gateway process alone: workers count as of usual speed, willing, with nothing cached.",
+)
+_DIGITS = 6
+
+
+def document_of(
+    explanation: Explanation,
+    *,
+    facts: RequestFacts,
+    snapshot: ConfigSnapshot,
+    described: Described,
+    is_load_known: bool,
+    is_draft: bool,
+    at_s: float,
+    now: datetime,
+) -> dict[str, Any]:
+    """The whole answer."""
+    decided = explanation.decided
+    plan = decided if isinstance(decided, Plan) else None
+    told_at_s = described.told_at_s
+    age_s = None if told_at_s is None else round(max(now.timestamp() - told_at_s, 0.0), 3)
+    standing, route, cost = explanation.standing, explanation.route, _cost(plan)
+    return {
+        "as_of": now,
+        "at": datetime.fromtimestamp(at_s, UTC),
+        "configuration": {
+            "lineage": snapshot.lineage,
+            "version": snapshot.version,
+            "is_draft": is_draft,
+        },
+        "fleet": {
+            "process": described.process,
+            "processes": list(described.processes),
+            "age_s": age_s,
+            "is_load_known": is_load_known,
+        },
+        "facts": facts_record(facts),
+        "standing": {
+            "tags": list(standing.tags),
+            "priority": standing.priority.value,
+            "task": standing.task.value,
+        },
+        "refusal": _refusal(decided) if isinstance(decided, Refusal) else None,
+        "route": None
+        if route is None
+        else {"id": route.id, "name": route.name, "strategy": route.strategy.value},
+        "rules": [_rule(one) for one in explanation.rules],
+        "rule_id": decided.rule_id,
+        "targets": [
+            _target(one, snapshot, is_load_known=is_load_known) for one in explanation.targets
+        ],
+        "choice": _choice(explanation),
+        "waits": explanation.waits,
+        "is_shed": explanation.is_shed,
+        "degraded": [step.value for step in explanation.degraded],
+        "unserved": round(explanation.unserved, _DIGITS),
+        "prompt_tokens_max": None if plan is None else plan.prompt_tokens_max,
+        "output_tokens_max": None if plan is None else plan.output_tokens_max,
+        "cost_max_nanousd": cost,
+        "limits": [_limit(one) for one in explanation.limits],
+        "record": None if explanation.record is None else dict(explanation.record),
+        "notes": list(NOTES),
+    }
+
+
+def _cost(plan: Plan | None) -> str | None:
+    return None if plan is None else _money(plan.cost_max_nanousd)
+
+
+def _money(nanousd: int | None) -> str | None:
+    return None if nanousd is None else str(nanousd)
+
+
+def _refusal(refusal: Refusal) -> Mapping[str, Any]:
+    return {
+        "code": refusal.code.value,
+        "message": refusal.message,
+        "switch_id": None if refusal.switch is None else refusal.switch.id,
+        "rule_id": refusal.rule_id,
+    }
+
+
+def _rule(verdict: RuleVerdict) -> Mapping[str, Any]:
+    return {
+        "id": verdict.rule.id,
+        "name": verdict.rule.name,
+        "state": verdict.state.value,
+        "mismatches": [
+            {
+                "field": one.field,
+                "wanted": [str(value) for value in one.wanted],
+                "found": [str(value) for value in one.found],
+            }
+            for one in verdict.mismatches
+        ],
+    }
+
+
+def _target(
+    verdict: TargetVerdict, snapshot: ConfigSnapshot, *, is_load_known: bool
+) -> Mapping[str, Any]:
+    pool = snapshot.pools.get(verdict.target.pool_id)
+    model = None if pool is None else snapshot.models.get(pool.model_id)
+    left_out = verdict.left_out
+    switch = None if left_out is None else left_out.switch
+    return {
+        "id": verdict.target.id,
+        "pool_id": verdict.target.pool_id,
+        "pool": None if pool is None else pool.name,
+        "model_id": None if pool is None else pool.model_id,
+        "model": None if model is None else model.name,
+        "weight": verdict.target.weight,
+        "tier": verdict.target.tier,
+        "place": verdict.place,
+        "left_out": None if left_out is None else left_out.reason.value,
+        "switch_id": None if switch is None else switch.id,
+        "share": round(verdict.share, _DIGITS),
+        "cost_max_nanousd": _money(verdict.cost_max_nanousd),
+        "max_context_tokens": verdict.max_context_tokens,
+        "workers": [_worker(one, is_load_known=is_load_known) for one in verdict.workers],
+    }
+
+
+def _worker(verdict: WorkerVerdict, *, is_load_known: bool) -> Mapping[str, Any]:
+    worker, score = verdict.worker, verdict.score
+    return {
+        "id": worker.id,
+        "state": worker.state.value,
+        "standby": None if verdict.standby is None else verdict.standby.value,
+        "breaker": worker.breaker.state.value,
+        "inflight": worker.inflight if is_load_known else None,
+        "peers_inflight": worker.peers_inflight if is_load_known else None,
+        "slots": worker.slots,
+        "concurrency": worker.concurrency,
+        "kv_used": worker.kv_used,
+        "wait": round(score.wait, _DIGITS),
+        "wait_prefill": round(score.prefill, _DIGITS),
+        "wait_requests": round(score.requests, _DIGITS),
+        "wait_kv": round(score.kv, _DIGITS),
+        "share": round(verdict.share, _DIGITS),
+        "is_chosen": verdict.is_chosen,
+    }
+
+
+def _choice(explanation: Explanation) -> Mapping[str, Any] | None:
+    choice = explanation.choice
+    if choice is None:
+        return None
+    return {
+        "target": choice.room.target.id,
+        "pool": choice.room.target.pool_id,
+        "worker": choice.worker.id,
+        "candidates": choice.candidates,
+        "is_panic": choice.room.is_panic,
+    }
+
+
+def _limit(verdict: LimitVerdict) -> Mapping[str, Any]:
+    limit, stake = verdict.bearing.limit, verdict.stake
+    return {
+        "id": limit.id,
+        "name": limit.name,
+        "subject": limit.subject.value,
+        "counted_for": verdict.bearing.subject,
+        "unit": limit.unit.value,
+        "window": None if limit.window is None else limit.window.value,
+        "amount": limit.amount,
+        "enforcement": limit.enforcement.value,
+        "must_be_left": stake.floor,
+        "is_taken": stake.take,
+    }

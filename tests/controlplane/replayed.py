@@ -1,0 +1,92 @@
+"""Past traffic of a route over two pools, as engines would have served it, in the ledger."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+
+from controlplane.bridge.explaining import newest_revision
+from controlplane.selectors.snapshots import get_configuration
+from inference.contract.events import End, Usage
+from inference.decisions.cost import cost_of, price_used
+from inference.decisions.facts import RequestFacts, facts_record
+from inference.decisions.replay import Recorded
+from tests.controlplane.ledger_events import make_charge, make_end, make_origin
+from tests.decisions.step_engine import Happened, Speed, StepWorker, run_engines
+
+SPEEDS = {"large": Speed(), "small": Speed(step_s=0.02, token_s=0.0002)}
+SLOTS = 64
+REQUESTS = 600
+
+
+def traffic(key: str, begin: datetime, *, seed: int) -> Sequence[Recorded]:
+    """The same requests whatever the seed, which names them."""
+    chance, at_s, found = Random(1), begin.timestamp(), []
+    for place in range(REQUESTS):
+        at_s += chance.expovariate(4.0)
+        prompt = min(int(chance.lognormvariate(6.0, 1.0)) + 1, 6_000)
+        facts = RequestFacts("chat", prompt_tokens_max=4 * prompt, prompt_tokens=prompt)
+        output = min(int(chance.lognormvariate(3.4, 0.8)) + 2, 300)
+        found.append(Recorded(f"req_{seed:02}{place:024}", at_s, key, facts, prompt, output))
+    return found
+
+
+def served(ids: Mapping[str, str], begin: datetime, *, seed: int) -> list[End]:
+    """What engines make of it under the configuration there is, as gateways write it down.
+
+    `ids` are those of the pools `large` and `small`, of the route `chat`, and of the `key`.
+    """
+    snapshot = get_configuration(newest_revision())
+    workers = {
+        ids[name]: [
+            StepWorker(f"{ids[name]}-{place}", ids[name], speed, SLOTS) for place in range(2)
+        ]
+        for name, speed in SPEEDS.items()
+    }
+    happened = run_engines(snapshot, workers, traffic(ids["key"], begin, seed=seed), seed=seed)
+    return [_end(ids, snapshot, one, seed * 10_000 + place) for place, one in enumerate(happened)]
+
+
+def when_recorded(ends: Sequence[End]) -> datetime:
+    """A time at which all of them have ended."""
+    return datetime.fromtimestamp(ends[-1].at_ms / 1000 + 1, UTC)
+
+
+def _end(ids: Mapping[str, str], snapshot: Any, one: Happened, seq: int) -> End:
+    request, fact = one.request, one.fact
+    pool = snapshot.pools[one.pool_id]
+    price = price_used(snapshot.prices.get(pool.model_id))
+    usage = Usage(request.prompt_tokens, request.output_tokens, 0)
+    cost = cost_of(usage, price)
+    charge = make_charge(
+        target_id=f"of {pool.name}",
+        pool_id=pool.id,
+        model_id=pool.model_id,
+        worker_id=fact.worker_id,
+        usage=usage,
+        started_at_ms=int(fact.started_s * 1000),
+        duration_ms=(fact.ended_s - fact.started_s) * 1000,
+        first_token_ms=one.first_token_s * 1000,
+        price=price,
+        cost_nanousd=cost,
+        cost_max_nanousd=cost,
+    )
+    origin = make_origin(
+        organisation_id=pool.organisation_id,
+        key_id=ids["key"],
+        requested_model="chat",
+        route_id=ids["route"],
+        route_name="chat",
+    )
+    return make_end(
+        seq,
+        event_id=request.event_id,
+        at_ms=int(fact.ended_s * 1000),
+        received_at_ms=int(request.arrived_s * 1000),
+        origin=origin,
+        charges=(charge,),
+        first_token_ms=one.first_token_s * 1000,
+        total_ms=(fact.ended_s - request.arrived_s) * 1000,
+        queued_ms=None,
+        decision={"facts": facts_record(request.facts), "u": (seq * 0.618034) % 1},
+    )
