@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 from redis import Redis
 
 from controlplane.bridge import publisher
-from controlplane.models import ConfigRevision, Installation, Role, Route, UsageMinute, User
+from controlplane.models import ConfigRevision, Installation, Pool, Role, Route, UsageMinute, User
 from controlplane.services.actors import Actor
 from controlplane.services.models import create_model
 from controlplane.services.pools import create_pool
@@ -177,6 +177,10 @@ PAGES = (
     "/routes/{route}/edit/",
     "/routes/{route}/delete/",
     "/prices/",
+    "/limits/",
+    "/limits/new/",
+    "/switches/",
+    "/switches/new/?subject=route&subject_id={route}",
     "/snapshots/",
     "/snapshots/{version}/",
     "/audit/",
@@ -205,3 +209,44 @@ def test_every_page_fits_and_is_accessible(
         expect(visitor.page.get_by_role("heading", level=1)).to_be_visible()
         name = path.strip("/").replace("/", "-").translate(str.maketrans("", "", "{}"))
         visitor.look_at(name, shots)
+
+
+def choose(page: Page, target: int, rule: int, pool: str) -> None:
+    """Choose the pool of one target of one rule."""
+    chooser = page.get_by_label(f"Pool of target {target} of rule {rule}")
+    chooser.select_option(Pool.objects.get(name=pool).pk)
+
+
+def test_a_rule_is_written_reviewed_and_drawn(
+    visitor: Visitor, route: Route, state_store: Redis, shots: Path
+) -> None:
+    page = visitor.page
+    gateway_runs_newest(state_store)
+    visitor.go(f"/routes/{route.pk}/edit/")
+    page.get_by_role("button", name="Add a rule").click()
+    page.locator("#rules-0-name").fill("code at night")
+    page.locator("#rules-0-tags").fill("gold, team=search")
+    page.get_by_label("code", exact=True).check()
+    page.locator("#rules-0-from").fill("22:00")
+    page.locator("#rules-0-to").fill("06:00")
+    choose(page, 1, 1, "qwen3-32b-prod")
+    page.get_by_role("button", name="Add a target to rule 1").click()
+    choose(page, 2, 1, "llama-70b-prod")
+    page.get_by_label("Weight of target 2 of rule 1").fill("1")
+    page.get_by_label("Tier of target 2 of rule 1").fill("1")
+    page.get_by_role("button", name="Add a rule").click()
+    page.locator("#rules-1-name").fill("long prompts")
+    page.locator("#rules-1-prompt_tokens_min").fill("8000")
+    choose(page, 1, 2, "llama-70b-prod")
+    page.get_by_role("button", name="Move rule 2 up").click()
+    expect(page.locator("#rules-0-name")).to_have_value("long prompts")
+    visitor.look_at("route-rules-form", shots)
+    page.get_by_role("button", name="Review changes").click()
+    expect(page.locator(".diff")).to_contain_text("tagged gold or team=search")
+    expect(page.get_by_role("button", name="What would this have done?")).to_be_visible()
+    visitor.look_at("route-rules-review", shots)
+    page.get_by_label("Reason, kept in the audit log").fill("nights are for code")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.locator(".fl-rs > li")).to_have_count(3)
+    expect(page.locator(".fl-f")).to_contain_text("llama-70b-prod")
+    visitor.look_at("route-rules-detail", shots)

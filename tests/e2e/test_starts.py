@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import openai
 import pytest
 
+from tests.e2e.scores import check_scores
 from tests.e2e.test_engine import DEMO_POOL, pool_of
 from tests.installation import Installation, processes_of, wait_until
 
@@ -81,6 +82,7 @@ def test_the_embedding_pool_is_started_serves_and_is_stopped_again(
     assert (row["endpoint"], row["pool_name"]) == ("embeddings", EMBEDDING_POOL)
     assert (row["prompt_tokens"], row["completion_tokens"]) == (answer.usage.prompt_tokens, 0)
     assert [one["kind"] for one in row["charges"]] == ["final"]
+    check_scores(installation, client)
     with pytest.raises(openai.BadRequestError, match="not /v1/chat/completions") as refusal:
         client.chat.completions.create(
             model="embed", messages=[{"role": "user", "content": "hello"}]

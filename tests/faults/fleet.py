@@ -90,7 +90,8 @@ class Gateway:
 
     def applied(self) -> set[int | None]:
         """The versions of the configuration its processes run on."""
-        return {one["vitals"]["applied"]["version"] for one in self.debug()["processes"]}
+        told = (one["vitals"] for one in self.debug()["processes"])
+        return {None if one is None else one["applied"]["version"] for one in told}
 
     def chat(self, **fields: object) -> tuple[int, str, Any]:
         """Ask for a short answer: the status, the request's id and the document."""

@@ -16,6 +16,7 @@ class Stream:
     url: str
     key: str = field(repr=False)
     model: str = "chat"
+    user: str | None = None
     received: bytes = field(default=b"", repr=False)
     wire: socket.socket = field(init=False, repr=False)
     thread: threading.Thread = field(init=False, repr=False)
@@ -26,9 +27,9 @@ class Stream:
 
     def _run(self) -> None:
         address = urlsplit(self.url)
-        body = json.dumps(
-            {"model": self.model, "stream": True, "messages": [{"role": "user", "content": "go"}]}
-        ).encode()
+        messages = [{"role": "user", "content": "go"}]
+        document = {"model": self.model, "stream": True, "messages": messages, "user": self.user}
+        body = json.dumps(document).encode()
         head = (
             f"POST /v1/chat/completions HTTP/1.1\r\nhost: {address.netloc}\r\n"
             f"authorization: Bearer {self.key}\r\n"

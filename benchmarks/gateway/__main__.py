@@ -1,0 +1,155 @@
+"""This gateway against its peers, in one run on one core: `python -m benchmarks.gateway`.
+
+    .venv/bin/python -m benchmarks.gateway [--peers nginx,vllm-router] [--seconds 5] [--rounds 3]
+    .venv/bin/python -m benchmarks.gateway --installs
+
+Each gateway has core 0 to itself while it is measured and is frozen otherwise; load generator, mock
+workers and state store have core 1. They are measured in turn, forth and back (A B C C B A), and
+medians are printed with their ratio to this gateway's. CPU is user and system time of the gateway's
+processes for each request (in streams: for each chunk), which other load disturbs least.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from statistics import median
+from urllib.request import Request, urlopen
+
+from benchmarks.gateway.loads import (
+    LATENCIES,
+    RATES,
+    STREAMS,
+    WORKERS,
+    Load,
+    Result,
+    compile_programs,
+    mock_workers,
+    run,
+)
+from benchmarks.gateway.peers import PEERS, Contender, Headworks, Place
+from benchmarks.gateway.processes import NotStarted, free_ports, freeze, thaw, wait_for
+
+GATEWAY_CORE, LOAD_CORE = 0, 1
+DIRECT = "direct"
+LOADS = {"rates": RATES, "latencies": LATENCIES, "streams": STREAMS}
+
+Results = dict[tuple[str, str], list[Result]]
+
+
+def main() -> None:
+    arguments = _arguments()
+    if arguments.installs:
+        for peer in PEERS:
+            print(f"{peer.name}: {'found' if peer.found() else peer.install}")
+        return
+    os.sched_setaffinity(0, {LOAD_CORE})
+    names = [peer.name for peer in PEERS if peer.found()]
+    if arguments.peers is not None:
+        names = [name for name in arguments.peers.split(",") if name]
+    contenders: list[Contender] = [Headworks(LOAD_CORE)]
+    contenders += [peer for peer in PEERS if peer.name in names]
+    loads = [load for kind in arguments.only.split(",") for load in LOADS[kind]]
+    with tempfile.TemporaryDirectory(prefix="headworks-benchmark-") as folder:
+        results = measure(
+            contenders, loads, Path(folder), seconds=arguments.seconds, rounds=arguments.rounds
+        )
+    show(results, loads)
+
+
+def measure(
+    contenders: Sequence[Contender],
+    loads: Sequence[Load],
+    folder: Path,
+    *,
+    seconds: float,
+    rounds: int,
+) -> Results:
+    """Run every load against every contender, `rounds` times forth and back."""
+    compile_programs(folder)
+    results: Results = defaultdict(list)
+    first = free_ports(WORKERS)
+    workers = range(first, first + WORKERS)
+    with ExitStack() as stack:
+        stack.enter_context(mock_workers(folder, first, core=LOAD_CORE))
+        places: dict[str, tuple[int, str, int | None]] = {DIRECT: (first, "none", None)}
+        for one in contenders:
+            place = Place(free_ports(1), workers, folder / one.name)
+            pid = stack.enter_context(one.running(place, core=GATEWAY_CORE))
+            try:
+                wait_for(partial(_answers, place.port, one.key), one.name)
+            except NotStarted as problem:
+                print(f"left out: {problem}", file=sys.stderr, flush=True)
+            else:
+                places[one.name] = (place.port, one.key, pid)
+            freeze(pid)
+        for load in loads:
+            for name in _turns(list(places), rounds):
+                port, key, pid = places[name]
+                if pid is not None:
+                    thaw(pid)
+                result = run(
+                    load, programs=folder, port=port, key=key, seconds=seconds, core=LOAD_CORE,
+                    pid=pid,
+                )  # fmt: skip
+                if pid is not None:
+                    freeze(pid)
+                results[name, load.name].append(result)
+                print(f"{load.name}: {name}: {result}", file=sys.stderr, flush=True)
+    return results
+
+
+def show(results: Results, loads: Sequence[Load]) -> None:
+    """Print medians, and each one's ratio to this gateway."""
+    names = dict.fromkeys(name for name, _ in results)
+    for load in loads:
+        unit = "chunks/s" if load.is_stream else "requests/s"
+        print(
+            f"\n{load.name}\n{'':14}{unit:>12}{'CPU µs':>10}{'p50 ms':>10}{'p99 ms':>10}{'ours':>8}"
+        )
+        ours = median(one.rate for one in results["headworks", load.name])
+        for name in names:
+            runs = results[name, load.name]
+            rate = median(one.rate for one in runs)
+            cells = (
+                f"{rate:12,.0f}{median(one.cpu for one in runs):10.1f}"
+                f"{median(one.p50 for one in runs) / 1e3:10.2f}"
+                f"{median(one.p99 for one in runs) / 1e3:10.2f}"
+            )
+            failed = sum(one.failed for one in runs)
+            print(f"{name:14}{cells}{ours / rate:8.2f}{f'  {failed} failed' if failed else ''}")
+
+
+def _turns(names: Sequence[str], rounds: int) -> Iterator[str]:
+    for number in range(rounds):
+        yield from names if number % 2 == 0 else reversed(names)
+
+
+def _answers(port: int, key: str) -> bool:
+    body = (Path(__file__).parent / "bodies" / "short.json").read_bytes()
+    headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
+    asked = Request(f"http://127.0.0.1:{port}/v1/chat/completions", body, headers)
+    try:
+        with urlopen(asked, timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--peers", help="names, separated by commas; all found ones if not given")
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--only", default=",".join(LOADS), help="of rates, latencies, streams")
+    parser.add_argument("--installs", action="store_true", help="show how peers are installed")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""This project's gateway as it is installed: a parent, one serving process, store and snapshot."""
+
+import base64
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import RedisError
+
+from benchmarks.gateway.processes import free_ports, pinned, wait_for
+from controlplane.local.valkey import DATA, find_binary, state_rules
+from inference.contract import wire
+from inference.contract.codec import decode_end, encode_manifest, encode_section
+from inference.contract.kinds import Backend, Provisioner, Strategy
+from inference.contract.sealing import content_digest, key_bucket, seal, token_digest
+from inference.contract.snapshot import (
+    KeyDigest,
+    KeyRecord,
+    Manifest,
+    ModelRecord,
+    OrganisationRecord,
+    PoolRecord,
+    PriceRecord,
+    RouteRecord,
+    TargetRecord,
+)
+
+ROOT = Path(__file__).parents[2]
+MODEL = "my-alias"
+KEYS = 1_000
+
+_DATA_KEY = os.urandom(32)
+_PEPPER = os.urandom(32)
+_PASSWORD = "benchmark"
+_RECORD_S = 0.2
+_TOKENS = tuple(f"hw_{number:026d}.secret-of-a-key" for number in range(KEYS))
+
+TOKEN = _TOKENS[KEYS // 2]
+
+
+@contextmanager
+def gateway(
+    port: int, workers: Sequence[int], folder: Path, *, core: int, store_core: int
+) -> Iterator[int]:
+    """Run it; yields the parent's process id."""
+    folder.mkdir()
+    with store(folder, core=store_core) as path, recording(path) as admin:
+        publish(admin, workers)
+        command = (sys.executable, "-m", "inference", "gateway")
+        log = folder / "gateway.log"
+        environment = _environment(folder, path, port)
+        with pinned(command, core=core, log=log, environment=environment, folder=ROOT) as pid:
+            wait_for(lambda: b"accepting requests" in log.read_bytes(), "the gateway")
+            yield pid
+
+
+@contextmanager
+def store(folder: Path, *, core: int) -> Iterator[Path]:
+    """A state store of its own; yields its socket."""
+    path = folder / "store.sock"
+    command = (find_binary(), "--port", "0", "--unixsocket", path, "--save", "", "--dir", folder)
+    with pinned(command, core=core, log=folder / "store.log"):
+        with Redis.from_url(f"unix://{path}?db=0") as admin:
+            wait_for(lambda: _has_user(admin), "the state store")
+        yield path
+
+
+@contextmanager
+def recording(path: Path) -> Iterator["Redis[bytes]"]:
+    """Take events out of the stream like a recorder, which would go without a database here.
+
+    Without one, the gateway would stop feeding the stream once it is full, and look faster.
+    """
+    is_over = Event()
+
+    def follow() -> None:
+        with Redis.from_url(f"unix://{path}?db=0") as own:
+            while not is_over.wait(_RECORD_S):
+                for _, fields in own.xrevrange(wire.USAGE_STREAM, count=1):
+                    end = decode_end(fields[wire.USAGE_FIELD.encode()])
+                    own.hset(wire.JOURNAL_MARKS, end.journal, end.seq)
+                own.xtrim(wire.USAGE_STREAM, maxlen=0, approximate=False)
+
+    recorder = Thread(target=follow)
+    with Redis.from_url(f"unix://{path}?db=0") as admin:
+        recorder.start()
+        try:
+            yield admin
+        finally:
+            is_over.set()
+            recorder.join()
+
+
+def publish(admin: "Redis[bytes]", workers: Sequence[int]) -> None:
+    """Write a configuration of one route over one pool of these ports, and keys to choose from."""
+    admin.mset({wire.LINEAGE: "L1", wire.SEEDED_AT: "1"})
+    digests = {}
+    for name, records in _records(workers).items():
+        payload = encode_section(records)
+        digests[name] = content_digest(payload)
+        admin.set(wire.section_key(digests[name]), seal(_DATA_KEY, payload))
+    manifest = Manifest("L1", 1, digests, 0.0)
+    sealed = seal(_DATA_KEY, encode_manifest(manifest))
+    fields: Mapping[Any, Any] = {"lineage": "L1", "version": 1, "sealed": sealed}
+    admin.hset(wire.MANIFEST, mapping=fields)
+
+
+def _records(workers: Sequence[int]) -> dict[str, tuple[object, ...]]:
+    addresses = tuple(f"http://127.0.0.1:{port}/v1" for port in workers)
+    pool = PoolRecord(
+        "pool_a", "org_a", "a", "mdl_a", Provisioner.STATIC, Backend.VLLM, "real-model",
+        addresses=addresses,
+    )  # fmt: skip
+    target = TargetRecord("tgt_a", "pool_a", 1)
+    route = RouteRecord(
+        "rt_a", "org_a", MODEL, (target,), strategy=Strategy.LEAST_WORK, total_timeout_ms=600_000
+    )
+    sections: dict[str, tuple[object, ...]] = {
+        "organisations": (OrganisationRecord("org_a", "Water"),),
+        "models": (ModelRecord("mdl_a", "org_a", "real-model", max_context_tokens=32_768),),
+        "prices": (PriceRecord("prc_a", "org_a", "mdl_a", 300_000_000, 900_000_000),),
+        "pools": (pool,),
+        "routes": (route,),
+    }
+    for token in _TOKENS:
+        key_id = token.removeprefix("hw_").partition(".")[0]
+        record = KeyRecord(
+            key_id, "org_a", "team_a", "proj_a", (KeyDigest(1, token_digest(_PEPPER, token)),)
+        )
+        section = wire.key_section(key_bucket(key_id))
+        sections[section] = (*sections.get(section, ()), record)
+    return sections
+
+
+def _environment(folder: Path, socket: Path, port: int) -> dict[str, str]:
+    def text(key: bytes) -> str:
+        return base64.urlsafe_b64encode(key).decode()
+
+    return {
+        **os.environ,
+        "HEADWORKS_VAR": str(folder / "var"),
+        "HEADWORKS_STATE_URL": f"unix://{DATA}:{_PASSWORD}@{socket}?db=0",
+        "HEADWORKS_DATA_KEY": text(_DATA_KEY),
+        "HEADWORKS_KEY_PEPPERS": f"1:{text(_PEPPER)}",
+        "HEADWORKS_GATEWAY_PORT": str(port),
+        "HEADWORKS_GATEWAY_ADMIN_PORT": str(free_ports(1)),
+        "HEADWORKS_GATEWAY_ID": "benchmark",
+        "HEADWORKS_GATEWAY_PROCESSES": "1",
+        "HEADWORKS_OWN_PORTS": "",
+    }
+
+
+def _has_user(admin: "Redis[bytes]") -> bool:
+    rules = state_rules(DATA).split()
+    try:
+        admin.execute_command("ACL", "SETUSER", DATA, "on", f">{_PASSWORD}", *rules)
+    except RedisError:
+        return False
+    return True
