@@ -29,8 +29,9 @@ WORDS = 20
 GAP_MS = 100.0
 LONG = Behaviour(text=" ".join(["one"] * WORDS), gap_ms=GAP_MS)
 SOON_S = 30.0
+JOBS = ("celery", "worker")
 ROLES = (
-    *(("uvicorn",), ("celery", "worker"), ("record_usage",), ("run_feed",)),
+    *(("uvicorn",), JOBS, ("record_usage",), ("run_feed",)),
     *(("inference pools",), ("inference gateway ",), ("gateway-child",), ("guardian",)),
 )
 """What runs for an installation, by words of its command line."""
@@ -40,6 +41,13 @@ def environment_of(pid: int) -> dict[str, str]:
     """What a process was started with."""
     pairs = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
     return dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+
+
+def parent_of(pid: int) -> int | None:
+    """Who started a process, or has it now; None if it is gone."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return None
 
 
 def descendants(pid: int) -> list[int]:
@@ -129,8 +137,14 @@ class Fleet:
         return sorted(pid for pid, line in lines.items() if all(word in line for word in words))
 
     def processes(self) -> Mapping[tuple[str, ...], list[int]]:
-        """The pids of every role."""
-        return {words: self.find(*words) for words in ROLES}
+        """The pids of every role; of the jobs' that of the worker alone.
+
+        One of its own processes is ended, and another started, if a task was under way in it when
+        the broker was lost.
+        """
+        found = {words: self.find(*words) for words in ROLES}
+        jobs = found[JOBS]
+        return found | {JOBS: [pid for pid in jobs if parent_of(pid) not in jobs]}
 
     def service(self, name: str) -> list[int]:
         """The pids of a database or store of the launcher: the server, then its children."""

@@ -96,7 +96,9 @@ class Hall:
             seat.busy += 1
             self.served.append(name)
 
-        self.tasks[name] = asyncio.create_task(wait())
+        task = self.tasks[name] = asyncio.create_task(wait())
+        # some refusals are told apart by counts alone: nobody asks for their errors
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
         await asyncio.sleep(0)
 
     async def free(self, seat: int = 0) -> None:
