@@ -32,6 +32,7 @@ from inference.contract.kinds import (
     Accounting,
     Backend,
     DegradationStep,
+    Endpoint,
     Enforcement,
     LimitSubject,
     LimitUnit,
@@ -165,6 +166,7 @@ def _pools() -> Iterable[PoolRecord]:
             breaker_min_requests=row.breaker_min_requests,
             breaker_open_ms=row.breaker_open_ms,
             panic_percent=row.panic_percent,
+            endpoints=tuple(Endpoint(one) for one in row.endpoints),
         )
 
 

@@ -25,6 +25,7 @@ _OF_PROCESSES = (
     *("replicas", "model_source", "port_base", "restart_generation"),
     *("start_timeout_s", "drain_timeout_s", "worker_restarts"),
 )
+_OF_ADDRESSES = ("endpoints",)
 _SECRET = "credential"
 
 
@@ -73,7 +74,7 @@ def _settings(pool: Pool) -> Iterator[Setting]:
         for at, address in enumerate(pool.addresses):
             yield Setting(f"Address {at}", address, acting_of("addresses", kind), is_mono=True)
         yield Setting("Credential", credential_words(pool), acting_of(_SECRET, kind))
-    for name in _FAULTS if kind == Provisioner.STATIC else (*_OF_PROCESSES, *_FAULTS):
+    for name in (*(_OF_ADDRESSES if kind == Provisioner.STATIC else _OF_PROCESSES), *_FAULTS):
         value = shown(name, getattr(pool, name))
         yield Setting(label_of(name), value, acting_of(name, kind), is_mono=True)
 

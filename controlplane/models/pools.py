@@ -14,7 +14,7 @@ from django.db.models import (
     UniqueConstraint,
 )
 
-from controlplane.models.kinds import backends, powers, provisioners
+from controlplane.models.kinds import backends, endpoints, powers, provisioners
 from controlplane.models.models import CatalogueModel
 from controlplane.models.organisations import Organisation
 from controlplane.models.rows import (
@@ -61,6 +61,7 @@ class Pool(VersionedRow):
     breaker_min_requests = PositiveIntegerField(default=5)
     breaker_open_ms = PositiveIntegerField(default=5_000)
     panic_percent = PositiveIntegerField(default=50)
+    endpoints = ArrayField(CharField(max_length=32, choices=endpoints), default=list, blank=True)
 
     class Meta:
         constraints = [

@@ -30,7 +30,7 @@ _EDITABLE = frozenset(
     (
         *("name", "model", "provisioner", "backend", "served_model_name", "power"),
         *("addresses", "credential", "model_source", "engine_arguments", "port_base"),
-        *("cordoned", "worker_restarts"),
+        *("cordoned", "worker_restarts", "endpoints"),
         *POOL_BOUNDS,
     )
 )
@@ -57,6 +57,7 @@ class PoolSettings(TypedDict, total=False):
     breaker_min_requests: int
     breaker_open_ms: int
     panic_percent: int
+    endpoints: Sequence[str]
 
 
 def create_pool(

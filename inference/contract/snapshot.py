@@ -12,6 +12,7 @@ from inference.contract.kinds import (
     Accounting,
     Backend,
     DegradationStep,
+    Endpoint,
     Enforcement,
     LimitSubject,
     LimitUnit,
@@ -77,6 +78,8 @@ class PoolRecord:
     A gateway process stops sending to a worker for `breaker_open_ms` (doubling while it stays bad)
     once `breaker_failure_percent` of at least `breaker_min_requests` recent attempts failed. If
     less than `panic_percent` of the ready workers would be left, it sends to all of them again.
+
+    `endpoints` are those that its workers have, of what their backend can have; none is all.
     """
 
     id: str
@@ -103,6 +106,7 @@ class PoolRecord:
     breaker_min_requests: int = 5
     breaker_open_ms: int = 5_000
     panic_percent: int = 50
+    endpoints: tuple[Endpoint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

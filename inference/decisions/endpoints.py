@@ -1,4 +1,7 @@
-"""Which endpoints a route answers: by what its models are for, and by what its backends offer."""
+"""Which endpoints a route answers: by what its models are for, and by what its pools have.
+
+What a pool doesn't have may be asked for in the words of another endpoint that it has.
+"""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -57,37 +60,77 @@ OFFERS: Offers = {
 """The same, as their servers are: what a gateway plans with, and so does who asks it why."""
 
 
+BRIDGES: Mapping[Endpoint, Endpoint] = {
+    Endpoint.RESPONSES: Endpoint.CHAT,
+    Endpoint.MESSAGES: Endpoint.CHAT,
+    Endpoint.COUNT_TOKENS: Endpoint.TOKENIZE,
+}
+"""What can be said in the words of another endpoint; how is in `decisions.bridging`."""
+
+
+def asked_as(pool: PoolRecord, endpoint: Endpoint, *, offers: Offers) -> Endpoint | None:
+    """The endpoint at which a pool's workers are asked for another, mostly itself.
+
+    None if they can't be. A pool that has the endpoint is asked for that.
+    """
+    if _has(pool, endpoint, offers):
+        return endpoint
+    bridge = BRIDGES.get(endpoint)
+    return bridge if bridge is not None and _has(pool, bridge, offers) else None
+
+
+def _has(pool: PoolRecord, endpoint: Endpoint, offers: Offers) -> bool:
+    own = pool.endpoints
+    return endpoint in offers[pool.backend] and (not own or endpoint in own)
+
+
 def endpoints_of(
     snapshot: ConfigSnapshot, pool: PoolRecord, *, offers: Offers
 ) -> frozenset[Endpoint]:
     """What a pool's workers answer; a model that isn't known is taken for one that generates."""
     model = snapshot.models.get(pool.model_id)
     task = Task.GENERATE if model is None else model.task
-    return _BY_TASK[task].intersection(offers[pool.backend])
+    return frozenset(
+        one for one in _BY_TASK[task] if asked_as(pool, one, offers=offers) is not None
+    )
 
 
 def fitting_targets(
-    snapshot: ConfigSnapshot, targets: Iterable[TargetRecord], endpoint: Endpoint, *, offers: Offers
+    snapshot: ConfigSnapshot,
+    targets: Iterable[TargetRecord],
+    endpoint: Endpoint,
+    *,
+    offers: Offers,
+    may_bridge: bool = True,
 ) -> tuple[TargetRecord, ...]:
     """Those of a route's targets that answer an endpoint, running or not, in their order.
 
-    One whose pool isn't there answers nothing, which is no matter of the endpoint: it stays.
+    Unless it `may_bridge`, they must have it themselves. One whose pool isn't there answers
+    nothing, which is no matter of the endpoint: it stays.
     """
     return tuple(
         target
         for target in targets
         if (pool := snapshot.pools.get(target.pool_id)) is None
-        or _answers(snapshot, pool, endpoint, offers)
+        or _answers(snapshot, pool, endpoint, offers, may_bridge=may_bridge)
     )
 
 
 def _answers(
-    snapshot: ConfigSnapshot, pool: PoolRecord, endpoint: Endpoint, offers: Offers
+    snapshot: ConfigSnapshot,
+    pool: PoolRecord,
+    endpoint: Endpoint,
+    offers: Offers,
+    *,
+    may_bridge: bool,
 ) -> bool:
     """Whether it is among `endpoints_of` the pool, which a request needn't list."""
     model = snapshot.models.get(pool.model_id)
     task = Task.GENERATE if model is None else model.task
-    return endpoint in _BY_TASK[task] and endpoint in offers[pool.backend]
+    if endpoint not in _BY_TASK[task]:
+        return False
+    asked = asked_as(pool, endpoint, offers=offers)
+    return asked is endpoint or (asked is not None and may_bridge)
 
 
 def misfit(

@@ -22,7 +22,8 @@ class RequestFacts:
     `tags`, `priority` and `task` are what the caller sent, without the key's. A `session` is any
     text that requests which belong together share. `headers` are those that a rule of the route
     looks at, by lower-case name, one that was sent twice being there twice. `target_id` is the one
-    target that the caller, who may, wants to ask.
+    target that the caller, who may, wants to ask. What can't be said in another endpoint's words
+    is not `is_bridgeable`.
     """
 
     model: str
@@ -39,6 +40,7 @@ class RequestFacts:
     session: str | None = None
     headers: tuple[tuple[str, str], ...] = ()
     target_id: str | None = None
+    is_bridgeable: bool = True
 
 
 @frozen
@@ -99,6 +101,8 @@ def facts_record(facts: RequestFacts) -> dict[str, object]:
         record["headers"] = [list(one) for one in facts.headers]
     if facts.target_id is not None:
         record["target_id"] = facts.target_id
+    if not facts.is_bridgeable:
+        record["is_bridgeable"] = False
     return record
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from inference.contract.events import PriceUsed
-from inference.contract.kinds import PoolPower
+from inference.contract.kinds import Endpoint, PoolPower
 from inference.contract.snapshot import (
     ConfigSnapshot,
     KeyRecord,
@@ -21,7 +21,14 @@ from inference.contract.snapshot import (
 )
 from inference.contract.values import frozen
 from inference.decisions.cost import bound_output_tokens, cost_at_most, price_used
-from inference.decisions.endpoints import EVERYTHING, Offers, fitting_targets, misfit
+from inference.decisions.endpoints import (
+    BRIDGES,
+    EVERYTHING,
+    Offers,
+    asked_as,
+    fitting_targets,
+    misfit,
+)
 from inference.decisions.facts import RequestFacts, Standing, standing_of
 from inference.decisions.routing.draws import order_targets
 from inference.decisions.rules import Circumstances, matching_rule
@@ -51,6 +58,7 @@ class RefusalCode(StrEnum):
     MODEL_NOT_FOUND = "model_not_found"
     TARGET_NOT_FOUND = "target_not_found"
     WRONG_ENDPOINT = "wrong_endpoint"
+    NOT_BRIDGEABLE = "not_bridgeable"
     TARGETS_SWITCHED_OFF = "targets_switched_off"
     NO_CAPACITY = "no_capacity"
 
@@ -60,7 +68,7 @@ class Refusal:
     """A "no" with its reason; `route` is set if it got as far as one the caller may see.
 
     `message` is for the caller, "" where the code says it all. `switch` is the kill switch that was
-    met, `rule_id` the rule that had chosen the targets.
+    met, `rule_id` the rule that had chosen the targets, `param` the member at fault.
     """
 
     code: RefusalCode
@@ -68,6 +76,7 @@ class Refusal:
     message: str = ""
     switch: SwitchRecord | None = None
     rule_id: str | None = None
+    param: str | None = None
 
 
 class LeftOutReason(StrEnum):
@@ -77,6 +86,7 @@ class LeftOutReason(StrEnum):
     NOT_RUNNING = "not_running"
     SWITCHED_OFF = "switched_off"
     CONTEXT_TOO_SMALL = "context_too_small"
+    NOT_BRIDGEABLE = "not_bridgeable"
 
 
 @frozen
@@ -93,7 +103,8 @@ class PlannedTarget:
     """One destination with all that an attempt on it needs of the snapshot.
 
     `max_context_tokens` is what its pool says or else its model; None is not known. `fallbacks` is
-    how many tiers of the chosen targets come before its own.
+    how many tiers of the chosen targets come before its own. `bridge` is the endpoint in whose
+    words its workers are asked, if they don't have the request's own.
     """
 
     target: TargetRecord
@@ -102,11 +113,15 @@ class PlannedTarget:
     cost_max_nanousd: int | None
     max_context_tokens: int | None = None
     fallbacks: int = 0
+    bridge: Endpoint | None = None
 
 
 @frozen
 class Plan:
     """The route taken and its targets: lower tiers first, inside one in an order drawn by weight.
+
+    Targets that have the request's endpoint come before those of their tier that are asked in the
+    words of another.
 
     They are those of the rule that matched, if one did. `cost_max_nanousd` is the bound at the
     dearest target, None as soon as one has no price. `at` is seconds since the epoch, `u` the
@@ -156,10 +171,11 @@ def plan_request(
         rule = _rule_for(snapshot, route, identity, request, standing=standing, now=now)
         if rule is not None:
             chosen, rule_id = rule.targets, rule.id
-    fitting = fitting_targets(snapshot, chosen, request.endpoint, offers=offers)
+    fitting = fitting_targets(
+        snapshot, chosen, request.endpoint, offers=offers, may_bridge=request.is_bridgeable
+    )
     if chosen and not fitting:
-        message = misfit(snapshot, replace(route, targets=chosen), request.endpoint, offers=offers)
-        return Refusal(RefusalCode.WRONG_ENDPOINT, route, message, rule_id=rule_id)
+        return _misfit(snapshot, route, chosen, request, offers=offers, rule_id=rule_id)
     output_tokens_max = bound_output_tokens(
         request.output_tokens_requested,
         answers=request.answers,
@@ -170,10 +186,9 @@ def plan_request(
     targets, left_out = _usable(snapshot, ordered, most, now=now)
     if not targets:
         return _nobody(route, left_out, rule_id=rule_id)
-    if len(targets) > 1:
-        targets = _with_enough_context(targets, request, left_out)
+    targets = _suitable(targets, request, offers, left_out)
     if len(fitting) < len(chosen):
-        left_out += _misfits(chosen, fitting)
+        left_out += _misfits(snapshot, chosen, fitting, request, offers)
     return Plan(
         route=route,
         targets=tuple(targets),
@@ -275,6 +290,15 @@ def _nobody(route: RouteRecord, left_out: Sequence[LeftOut], *, rule_id: str | N
     return Refusal(code, route, switch=switch, rule_id=rule_id)
 
 
+def _suitable(
+    targets: list[PlannedTarget], request: RequestFacts, offers: Offers, left_out: list[LeftOut]
+) -> list[PlannedTarget]:
+    """Those that have room for the request, and first those that need no other words for it."""
+    if request.endpoint in BRIDGES:
+        targets = _own_words_first(targets, request.endpoint, offers)
+    return _with_enough_context(targets, request, left_out) if len(targets) > 1 else targets
+
+
 def _with_enough_context(
     targets: list[PlannedTarget], request: RequestFacts, left_out: list[LeftOut]
 ) -> list[PlannedTarget]:
@@ -295,10 +319,46 @@ def _with_enough_context(
     return [one for one in targets if one not in small]
 
 
-def _misfits(targets: Sequence[TargetRecord], fitting: Sequence[TargetRecord]) -> list[LeftOut]:
+def _own_words_first(
+    targets: list[PlannedTarget], endpoint: Endpoint, offers: Offers
+) -> list[PlannedTarget]:
+    """Those that have an endpoint before those of their tier that know it in other words only."""
+    told = []
+    for planned in targets:
+        asked = asked_as(planned.pool, endpoint, offers=offers)
+        told.append(planned if asked is endpoint else replace(planned, bridge=asked))
+    return sorted(told, key=lambda one: (one.target.tier, one.bridge is not None))
+
+
+def _misfit(
+    snapshot: ConfigSnapshot,
+    route: RouteRecord,
+    targets: tuple[TargetRecord, ...],
+    request: RequestFacts,
+    *,
+    offers: Offers,
+    rule_id: str | None,
+) -> Refusal:
+    """The refusal of a request whose endpoint no target answers, or none in its own words."""
+    endpoint = request.endpoint
+    if not request.is_bridgeable and fitting_targets(snapshot, targets, endpoint, offers=offers):
+        return Refusal(RefusalCode.NOT_BRIDGEABLE, route, rule_id=rule_id)
+    message = misfit(snapshot, replace(route, targets=targets), endpoint, offers=offers)
+    return Refusal(RefusalCode.WRONG_ENDPOINT, route, message, param="model", rule_id=rule_id)
+
+
+def _misfits(
+    snapshot: ConfigSnapshot,
+    targets: Sequence[TargetRecord],
+    fitting: Sequence[TargetRecord],
+    request: RequestFacts,
+    offers: Offers,
+) -> list[LeftOut]:
     kept = {target.id for target in fitting}
+    might = fitting_targets(snapshot, targets, request.endpoint, offers=offers)
+    reasons = dict.fromkeys((target.id for target in might), LeftOutReason.NOT_BRIDGEABLE)
     return [
-        LeftOut(target.id, LeftOutReason.WRONG_ENDPOINT)
+        LeftOut(target.id, reasons.get(target.id, LeftOutReason.WRONG_ENDPOINT))
         for target in targets
         if target.weight > 0 and target.id not in kept
     ]

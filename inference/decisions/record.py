@@ -59,6 +59,8 @@ def _step_record(step: Step) -> dict[str, object]:
     }
     if step.planned.fallbacks:
         record["fallbacks"] = step.planned.fallbacks
+    if step.planned.bridge is not None:
+        record["bridge"] = step.planned.bridge.value
     if step.choice.score is not None:
         record |= _choice_record(step.choice, step.choice.score)
     if step.choice.terms:

@@ -29,6 +29,7 @@ from inference.contract.snapshot import (
 )
 from inference.contract.wire import section_names
 from inference.decisions.egress import problem_with_address
+from inference.decisions.endpoints import OFFERS, PATHS
 from inference.decisions.engine import problems_with
 from inference.decisions.problems import (
     Finding,
@@ -177,6 +178,7 @@ def _findings_in_pool(snapshot: ConfigSnapshot, pool: PoolRecord, host: Host) ->
         yield "provisioner", "not_allowed", message
     if pool.provisioner is Provisioner.STATIC:
         yield from _address_findings(pool, host.own_ports)
+    yield from _endpoint_findings(pool)
 
 
 def _bounds_of_pool(pool: PoolRecord) -> Iterator[Finding]:
@@ -203,6 +205,17 @@ def _address_findings(pool: PoolRecord, own_ports: frozenset[int]) -> Iterator[F
             yield f"addresses.{position}", "forbidden_address", f"The address {problem}."
         if address in pool.addresses[:position]:
             yield f"addresses.{position}", "duplicate", "The address is listed twice."
+
+
+def _endpoint_findings(pool: PoolRecord) -> Iterator[Finding]:
+    if pool.endpoints and pool.provisioner is not Provisioner.STATIC:
+        yield "endpoints", "not_allowed", "Only those of a static pool can be named."
+    for position, endpoint in enumerate(pool.endpoints):
+        if endpoint not in OFFERS[pool.backend]:
+            message = f"A backend {pool.backend.value} has no {PATHS[endpoint]}."
+            yield f"endpoints.{position}", "not_allowed", message
+        if endpoint in pool.endpoints[:position]:
+            yield f"endpoints.{position}", "duplicate", "The endpoint is listed twice."
 
 
 def _port_findings(pool: PoolRecord, own_ports: frozenset[int]) -> Iterator[Finding]:

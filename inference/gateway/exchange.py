@@ -18,7 +18,7 @@ from inference.contract.kinds import (
 from inference.contract.snapshot import ConfigSnapshot, KeyRecord, RouteRecord
 from inference.decisions.cost import tokens_not_generated
 from inference.decisions.dispatch import Tried, is_repeat
-from inference.decisions.endpoints import GENERATING
+from inference.decisions.endpoints import BRIDGES, GENERATING
 from inference.decisions.facts import RequestFacts, standing_of
 from inference.decisions.plan import Plan, Refusal, plan_request
 from inference.decisions.retries import pause_s
@@ -29,9 +29,10 @@ from inference.errors import (
     GatewayError,
     NoCapacity,
 )
-from inference.gateway.admission import end_and_settle
+from inference.gateway.admission import end_and_settle, withdraw
 from inference.gateway.attempts import Attempt, Moment, attempt_of
 from inference.gateway.auth import identify
+from inference.gateway.bridged import Bridged, within_reach
 from inference.gateway.dialects import dialect_of
 from inference.gateway.dispatch import Placement, Prompt
 from inference.gateway.downstream import Downstream
@@ -61,6 +62,7 @@ class Exchange:
     queued_ms: float | None = None
     silence: Silence | None = None
     degraded: tuple[DegradationStep, ...] = ()
+    bridged: Bridged | None = None
 
     def __init__(self, services: Services, downstream: Downstream, *, endpoint: Endpoint) -> None:
         self.services = services
@@ -133,6 +135,8 @@ class Exchange:
             u=self.services.chance(),
             offers=OFFERS,
         )
+        if self.endpoint in BRIDGES:
+            decided = within_reach(self, request, decided)
         self._route, self._rule_id = decided.route, decided.rule_id
         if isinstance(decided, Refusal):
             raise refusal_of(decided, now=now)
@@ -173,16 +177,17 @@ class Exchange:
             self.is_out_of_retries = True
             metrics.refused_retry(plan.route.id)
             return None
-        if is_retry:
-            metrics.retried(plan.route.id)
+        counted_s = started.mono_s
         prompt = self.routed_prompt()
         placement = dispatcher.place(plan, rooms, prompt=prompt, now_s=started.mono_s)
         if placement.choice.worker.is_full:
-            in_turn = await place_in_turn(self, plan, tried, prompt)
+            in_turn = await place_in_turn(self, plan, tried, prompt, counted_s=counted_s)
             if in_turn is None:
                 return None
             placement, started = in_turn, self.now()
-        return self.begin_attempt(plan, placement, started)
+        attempt = self.begin_attempt(plan, placement, started)
+        attempt.counted_s = counted_s
+        return attempt
 
     def begin_attempt(self, plan: Plan, placement: Placement, started: Moment) -> Attempt:
         """Take the worker that was chosen."""
@@ -229,8 +234,7 @@ class Exchange:
             self.services.metrics.lost_event()
             if plan.route.accounting is Accounting.STRICT:
                 refusal = AccountingUnavailable()
-                attempt.end(self.services.stopwatch(), refusal)
-                self.attempts.remove(attempt)  # it never was one: nothing was sent
+                withdraw(self, attempt, refusal)
                 raise refusal from error
 
     def note_first_token(self, attempt: Attempt) -> None:

@@ -26,8 +26,8 @@ def refusal_of(decided: Refusal, *, now: float) -> GatewayError:
             return TargetsSwitchedOff(message, retry_after_s=_left_s(decided.switch, now=now))
         case RefusalCode.NO_CAPACITY:
             return NoCapacity()
-        case RefusalCode.WRONG_ENDPOINT:
-            return InvalidRequest(decided.message, param="model")
+        case RefusalCode.WRONG_ENDPOINT | RefusalCode.NOT_BRIDGEABLE:
+            return InvalidRequest(decided.message, param=decided.param)
         case RefusalCode.TARGET_NOT_FOUND:
             header = TARGET.decode()
             return InvalidRequest(f"`{header}` names no target of the route.", param=header)

@@ -8,6 +8,7 @@ from inference.contract.kinds import Endpoint, Outcome
 from inference.decisions.usage import usage_of
 from inference.errors import GatewayError, UpstreamBadAnswer, UpstreamClosed
 from inference.gateway.attempts import Attempt
+from inference.gateway.bridged import tell_whole, telling_filter
 from inference.gateway.chunks import ChunkReader
 from inference.gateway.error_responses import error_frame
 from inference.gateway.exchange import Exchange
@@ -71,12 +72,14 @@ async def read_whole(exchange: Exchange, attempt: Attempt, answer: Answer) -> by
     """Read an answer that is one JSON object, or raise UpstreamError."""
     body = await answer.read_all(MAX_ANSWER_BYTES)
     whole = _parsed(body, attempt)
-    is_answer = _IS_ANSWER[exchange.endpoint](whole)
+    bridge = attempt.planned.bridge
+    endpoint = bridge or exchange.endpoint
+    is_answer = _IS_ANSWER[endpoint](whole)
     if is_answer or whole.usage is not None:
-        attempt.usage = usage_of(exchange.endpoint, whole.usage)
+        attempt.usage = usage_of(endpoint, whole.usage)
     if not is_answer:
         raise UpstreamBadAnswer
-    return body
+    return body if bridge is None else tell_whole(exchange, body)
 
 
 async def send_whole(exchange: Exchange, attempt: Attempt, body: bytes) -> None:
@@ -105,7 +108,11 @@ async def open_stream(
     if not answer.content_type.startswith(EVENT_STREAM):
         _parsed(await answer.read_all(MAX_ANSWER_BYTES), attempt)
         raise UpstreamBadAnswer
-    attempt.stream = stream = _filter_for(exchange.endpoint, request, traits)
+    if attempt.planned.bridge is None:
+        stream = _filter_for(exchange.endpoint, request, traits)
+    else:
+        stream = telling_filter(exchange)
+    attempt.stream = stream
     is_held = is_racing or not exchange.downstream.has_started
     return await _held_frames(exchange, attempt, answer, stream, alive) if is_held else b""
 

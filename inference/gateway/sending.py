@@ -5,9 +5,10 @@ from collections.abc import Awaitable
 from typing import TypeVar
 
 from inference.contract.snapshot import RouteRecord, TargetRecord
-from inference.decisions.dispatch import Tried
+from inference.decisions.dispatch import Tried, failure_to_tell
 from inference.errors import AttemptOverdue, Fault, UpstreamError, UpstreamPromptTooLong
 from inference.gateway.attempts import Attempt
+from inference.gateway.bridged import in_other_words
 from inference.gateway.exchange import Exchange
 from inference.gateway.failures import failure_of_refusal, failure_of_status
 from inference.gateway.headers import upstream_headers, upstream_request_id
@@ -41,7 +42,10 @@ class Trials:
         attempt.end(exchange.services.stopwatch(), error)
         if error.fault is not Fault.CALLER:
             exchange.services.metrics.failed_attempt(attempt.planned.pool.id, error.code)
-        if not error.is_retryable or (exchange.downstream.has_started and not has_other):
+        context_tokens = attempt.planned.max_context_tokens
+        if isinstance(error, UpstreamPromptTooLong) and context_tokens is not None:
+            error.name_limit(context_tokens)
+        if not error.is_retryable:
             raise error
         self.failures.append(error)
         self.tried.append(
@@ -52,6 +56,17 @@ class Trials:
                 was_too_long=isinstance(error, UpstreamPromptTooLong),
             )
         )
+        if exchange.downstream.has_started and not has_other:
+            raise self.failure()
+
+    def failure(self) -> UpstreamError:
+        """The failure that the caller is told of; there is one."""
+        exchange = self._exchange
+        assert exchange.plan is not None
+        place = failure_to_tell(
+            exchange.plan, self.tried, is_out_of_retries=exchange.is_out_of_retries
+        )
+        return self.failures[place]
 
 
 async def in_time(attempt: Attempt, step: Awaitable[T]) -> T:
@@ -80,10 +95,12 @@ async def ask(
     pulse: Pulse | None,
 ) -> Answer:
     """Send the request to the attempt's worker; its answer begins well, or UpstreamError."""
-    address, pool = attempt.address, attempt.planned.pool
+    address, pool, bridge = attempt.address, attempt.planned.pool, attempt.planned.bridge
+    if bridge is not None:
+        request = in_other_words(exchange, request, traits).asked
     callers = exchange.downstream.headers
     outgoing = Request(
-        path=address.paths[exchange.endpoint],
+        path=address.paths[bridge or exchange.endpoint],
         headers=upstream_headers(
             address,
             request_id=upstream_request_id(exchange.event_id, attempt.number),

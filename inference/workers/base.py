@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from inference.contract.kinds import Backend, Endpoint
 
+USUAL_REASONING = "reasoning_content"
+"""The member of a chat's message in which most servers know earlier thoughts."""
+
 
 @dataclass(frozen=True, slots=True)
 class BackendTraits:
@@ -13,7 +16,8 @@ class BackendTraits:
     `usage_options` are members of `stream_options` (JSON texts by name) that make it report usage
     in a stream. `saturated_statuses` mean "busy, try another", not "broken". `endpoints` are
     what it can be asked for, if its model is one for that. `chat_bound` is the member that bounds a
-    chat's answers, if the caller named none.
+    chat's answers, if the caller named none. `reasoning` is the member of a chat's message in which
+    it knows earlier thoughts.
     """
 
     kind: Backend
@@ -21,3 +25,4 @@ class BackendTraits:
     saturated_statuses: frozenset[int]
     endpoints: frozenset[Endpoint]
     chat_bound: str = "max_tokens"
+    reasoning: str = USUAL_REASONING

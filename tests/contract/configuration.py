@@ -4,6 +4,7 @@ from inference.contract.kinds import (
     Accounting,
     Backend,
     DegradationStep,
+    Endpoint,
     Enforcement,
     LimitSubject,
     LimitUnit,
@@ -88,6 +89,7 @@ POOLS = (
         served_model_name="gpt",
         addresses=("https://api.example.com/v1", "http://10.0.0.7:8000/v1"),
         credential="c2VhbGVk",
+        endpoints=(Endpoint.CHAT, Endpoint.EMBEDDINGS),
     ),
 )
 ROUTES = (

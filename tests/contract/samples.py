@@ -179,6 +179,7 @@ VITALS = Vitals(
             unknown_cost=2,
             first_token_ms={93: 3, 94: 1},
             output_token_ms={-3: 2, 60: 1},
+            shed={"batch": 1},
         ),
     ),
     workers=(

@@ -29,9 +29,9 @@ OLD_ORIGIN = replace(ORIGIN, end_user=None, tags=(), priority=None, task=None, r
 GOLDEN = Path(__file__).parent / "golden"
 OLD_VITALS = (
     *("vitals-without-gauges", "vitals-before-breakers"),
-    *("vitals-before-requests", "vitals-before-queues"),
+    *("vitals-before-requests", "vitals-before-queues", "vitals-before-sheds"),
 )
-OLD_POOLS = "section-pools-before-breakers"
+OLD_POOLS = ("section-pools-before-breakers", "section-pools-before-endpoints")
 OLD_ROUTES = (
     *("section-routes-before-target-timeouts", "section-routes-before-keep-alive"),
     "section-routes-before-rules",
@@ -50,13 +50,13 @@ BEFORE_RULES = {
     "end-before-rules": (codec.decode_end, replace(END, origin=OLD_ORIGIN)),
     "end-refused-before-rules": (codec.decode_end, replace(REFUSED_END, origin=OLD_ORIGIN)),
 }
-OLD_FILES = {*OLD_VITALS, OLD_POOLS, *OLD_ROUTES, OLD_OPENING, *BEFORE_RULES}
+OLD_FILES = {*OLD_VITALS, *OLD_POOLS, *OLD_ROUTES, OLD_OPENING, *BEFORE_RULES}
 # what these hold is data, not fields
 MAPPINGS = {
     *("sections", "engine_arguments", "inflight", "decision"),
     *("failures", "first_token_ms", "output_token_ms"),
     *("worker_restarts", "prefill_tokens", "breakers"),
-    *("queued", "oldest_wait_ms", "degraded"),
+    *("queued", "oldest_wait_ms", "degraded", "shed"),
 }
 
 every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda one: one.file)
@@ -81,12 +81,17 @@ def read_old(file: str) -> bytes:
 
 
 def test_vitals_of_earlier_writers_are_still_read() -> None:
-    before_queues = replace(VITALS, queued={}, oldest_wait_ms={}, degraded={})
+    traffic = tuple(replace(one, shed={}) for one in VITALS.traffic)
+    before_sheds = replace(VITALS, traffic=traffic)
+    before_queues = replace(before_sheds, queued={}, oldest_wait_ms={}, degraded={})
     before_requests = replace(before_queues, directory_token=None, requests=0)
     before_breakers = replace(
         before_requests, prefill_tokens={}, breakers={}, restart_generation=0, is_draining=False
     )
-    first, second, third, fourth = (codec.decode_vitals(read_old(file)) for file in OLD_VITALS)
+    first, second, third, fourth, fifth = (
+        codec.decode_vitals(read_old(file)) for file in OLD_VITALS
+    )
+    assert fifth == before_sheds
     assert fourth == before_queues
     assert third == before_requests
     assert second == before_breakers
@@ -94,7 +99,13 @@ def test_vitals_of_earlier_writers_are_still_read() -> None:
 
 
 def test_pools_of_earlier_writers_have_the_defaults_of_what_came_later() -> None:
-    first, second = codec.decode_section("pools", read_old(OLD_POOLS))
+    before_breakers, before_endpoints = (
+        codec.decode_section("pools", read_old(file)) for file in OLD_POOLS
+    )
+    without_endpoints = replace(POOLS[1], endpoints=())
+    assert before_endpoints == (POOLS[0], without_endpoints)
+    first, second = before_breakers
+    assert second == without_endpoints
     assert first == replace(
         POOLS[0],
         cordoned=(),
@@ -105,7 +116,6 @@ def test_pools_of_earlier_writers_have_the_defaults_of_what_came_later() -> None
         breaker_open_ms=5_000,
         panic_percent=50,
     )
-    assert second == POOLS[1]
 
 
 def test_routes_of_earlier_writers_keep_their_strategy_and_their_time_outs() -> None:

@@ -13,9 +13,11 @@ from inference.decisions.endpoints import (
     OTHER_PATHS,
     PATHS,
     READING,
+    asked_as,
     fitting_targets,
     misfit,
 )
+from inference.decisions.endpoints import OFFERS as REAL_OFFERS
 from tests.inference.gateway.rig import MODEL, configuration, pool_record, route_record
 
 OFFERS = {**EVERYTHING, Backend.OPENAI: frozenset((Endpoint.CHAT, Endpoint.EMBEDDINGS))}
@@ -66,6 +68,49 @@ def test_a_target_whose_pool_or_model_is_not_there_stays_for_others_to_judge() -
     unknown = configuration(pool_record("a", BASE_URL, model_id="mdl_gone"))
     targets = route_record("a").targets
     assert len(fitting_targets(unknown, targets, Endpoint.CHAT, offers=OFFERS)) == 1
+
+
+@pytest.mark.parametrize(
+    ("backend", "endpoints", "endpoint", "asked"),
+    [
+        (Backend.VLLM, (), Endpoint.MESSAGES, Endpoint.MESSAGES),
+        (Backend.VLLM, (), Endpoint.COUNT_TOKENS, Endpoint.COUNT_TOKENS),
+        (Backend.OPENAI, (), Endpoint.MESSAGES, Endpoint.CHAT),
+        (Backend.OPENAI, (), Endpoint.RESPONSES, Endpoint.RESPONSES),
+        (Backend.OPENAI, (Endpoint.CHAT,), Endpoint.RESPONSES, Endpoint.CHAT),
+        (Backend.OPENAI, (Endpoint.CHAT,), Endpoint.EMBEDDINGS, None),
+        (Backend.OPENAI, (Endpoint.COMPLETIONS,), Endpoint.MESSAGES, None),
+        (Backend.OPENAI, (), Endpoint.COUNT_TOKENS, None),
+        (Backend.VLLM, (Endpoint.CHAT,), Endpoint.COUNT_TOKENS, None),
+        (
+            Backend.VLLM,
+            (Endpoint.CHAT, Endpoint.TOKENIZE),
+            Endpoint.COUNT_TOKENS,
+            Endpoint.TOKENIZE,
+        ),
+        (Backend.OPENAI, (Endpoint.RERANK,), Endpoint.RERANK, None),
+    ],
+)
+def test_a_pool_is_asked_for_what_it_has_or_for_the_same_in_other_words(
+    backend: Backend, endpoints: tuple[Endpoint, ...], endpoint: Endpoint, asked: Endpoint | None
+) -> None:
+    pool = pool_record("a", BASE_URL, backend=backend, endpoints=endpoints)
+    assert asked_as(pool, endpoint, offers=REAL_OFFERS) is asked
+
+
+def test_a_target_that_would_have_to_be_asked_in_other_words_is_left_out_if_there_are_none() -> (
+    None
+):
+    pools = (
+        pool_record("a", BASE_URL, endpoints=(Endpoint.CHAT,)),
+        pool_record("b", BASE_URL),
+    )
+    snapshot, targets = configuration(*pools), route_record("a", "b").targets
+    for may_bridge, left in ((True, targets), (False, targets[1:])):
+        found = fitting_targets(
+            snapshot, targets, Endpoint.MESSAGES, offers=REAL_OFFERS, may_bridge=may_bridge
+        )
+        assert found == left
 
 
 def test_a_refusal_lists_what_is_answered() -> None:

@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 import pytest
 
 from controlplane.decisions.pools import Acting, PoolFacts, acting_of, impact_of
-from inference.contract.kinds import Backend, PoolPower, Provisioner, Task
+from inference.contract.kinds import Backend, Endpoint, PoolPower, Provisioner, Task
 from inference.contract.snapshot import PoolRecord
 from inference.decisions.engine import engine_digest
 from inference.decisions.lifecycle import make_spec
@@ -43,6 +43,7 @@ OTHER_VALUES = {
     "breaker_min_requests": 1,
     "breaker_open_ms": 100,
     "panic_percent": 0,
+    "endpoints": (Endpoint.CHAT,),
 }
 TWO = PoolFacts("process", "running", 2)
 ONE = PoolFacts("process", "running", 1)

@@ -9,8 +9,8 @@ from controlplane.bridge.logs import LogState, WorkerLog
 from controlplane.bridge.vitals import WorkerFacts
 from controlplane.decisions.breakers import BreakerFacts
 from controlplane.decisions.pool_conditions import Condition, ConditionKind
-from controlplane.models.kinds import backends, choices_of, powers, provisioners
-from inference.contract.kinds import BreakerState, WorkerState
+from controlplane.models.kinds import backends, choices_of, endpoints, powers, provisioners
+from inference.contract.kinds import BreakerState, Endpoint, WorkerState
 from inference.contract.params import MAX_REPLICAS, POOL_BOUNDS
 
 
@@ -138,6 +138,13 @@ class ListedPoolSerializer(OwnedSerializer):
         POOL_BOUNDS["panic_percent"],
         required=False,
         help_text="With less of the ready workers left, breakers are ignored; 0 is never.",
+    )
+    endpoints = serializers.ListField(
+        child=serializers.ChoiceField(choices=endpoints()),
+        required=False,
+        max_length=len(Endpoint),
+        help_text="What the workers of a static pool have, of what their backend can have; none is "
+        "all. Where responses or messages are not among it, they are translated into chat.",
     )
     condition = ConditionSerializer(
         read_only=True,

@@ -6,8 +6,10 @@ from typing import Any, ClassVar
 from django.forms import (
     BooleanField,
     CharField,
+    CheckboxSelectMultiple,
     ChoiceField,
     IntegerField,
+    MultipleChoiceField,
     PasswordInput,
     Textarea,
     TextInput,
@@ -23,7 +25,7 @@ from controlplane.console.forms.engine_arguments import (
 )
 from controlplane.decisions.pools import Acting, acting_of
 from controlplane.models import Pool
-from controlplane.models.kinds import backends
+from controlplane.models.kinds import backends, endpoints
 from controlplane.services.pools import MAX_CREDENTIAL_LENGTH
 from inference.contract.kinds import Backend, Provisioner
 from inference.contract.params import ENGINE_ARGUMENTS, POOL_BOUNDS
@@ -45,7 +47,7 @@ _ANOTHER_FORM = {
 _ARGUMENTS = "engine_arguments"
 _REMOVE = "remove_credential"
 _OF_PROCESSES = ("replicas", "model_source", "port_base", "start_timeout_s", "drain_timeout_s")
-_OF_ADDRESSES = ("addresses", "credential", _REMOVE)
+_OF_ADDRESSES = ("addresses", "credential", _REMOVE, "endpoints")
 _FAULTS = ("breaker_failure_percent", "breaker_min_requests", "breaker_open_ms", "panic_percent")
 
 
@@ -55,7 +57,7 @@ class PoolForm(NounForm):
     fixed = frozenset({"provisioner"})
     secrets = frozenset({"credential"})
     groups: ClassVar[Sequence[tuple[str, Sequence[str]]]] = (
-        ("Addresses", ("addresses", "credential", _REMOVE)),
+        ("Addresses", ("addresses", "credential", _REMOVE, "endpoints")),
         (
             "Workers",
             ("replicas", "model_source", "port_base", "start_timeout_s", "drain_timeout_s"),
@@ -95,6 +97,14 @@ class PoolForm(NounForm):
         widget=PasswordInput(attrs={"autocomplete": "new-password"}),
     )
     remove_credential = BooleanField(label="Remove the credential", required=False)
+    endpoints = MultipleChoiceField(
+        label="Endpoints they have",
+        choices=endpoints,
+        widget=CheckboxSelectMultiple,
+        required=False,
+        help_text="None ticked: all that the engine can have. Responses and messages are "
+        "translated into chat where they are not among them.",
+    )
     replicas = IntegerField(
         label="Replicas, workers", **bounds_of(POOL_BOUNDS["replicas"]), initial=1
     )
@@ -205,6 +215,7 @@ class PoolForm(NounForm):
             **found,
             "model": row.model.name,
             "addresses": list(row.addresses),
+            "endpoints": list(row.endpoints),
             _ARGUMENTS: dict(row.engine_arguments),
         }
 
@@ -259,6 +270,11 @@ class PoolForm(NounForm):
     def label(self, name: str) -> str:
         return "Engine arguments" if name == _ARGUMENTS else super().label(name)
 
+    def shown(self, name: str, value: Any) -> str:
+        if name == "endpoints" and value:
+            return ", ".join(dict(endpoints()).get(one, one) for one in value)
+        return super().shown(name, value)
+
     def lines(self, base: Values | None, changes: Values) -> Sequence[Line]:
         """A line an argument, and a credential by what is known of it."""
         told = {
@@ -278,7 +294,7 @@ class PoolForm(NounForm):
 
     def place_error(self, name: str, messages: Sequence[str]) -> bool:
         own = name.replace(f"{_ARGUMENTS}.", PREFIX, 1)
-        own = "addresses" if own.startswith("addresses") else own
+        own = next((one for one in ("addresses", "endpoints") if own.startswith(one)), own)
         return super().place_error(own, messages)
 
 

@@ -13,4 +13,5 @@ TRAITS = BackendTraits(
     usage_options={"include_usage": b"true", "continuous_usage_stats": b"true"},
     saturated_statuses=frozenset((429, 503)),
     endpoints=frozenset(OFFERS[Backend.VLLM]),
+    reasoning="reasoning",
 )

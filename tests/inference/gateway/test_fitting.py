@@ -23,7 +23,9 @@ GENERATES = (
     "/tokenize, /detokenize and /v1/messages/count_tokens"
 )
 EMBEDS = "The model `m` answers /v1/embeddings, /v1/rerank, /v1/score, /tokenize and /detokenize"
-PLAIN = "The model `m` answers /v1/chat/completions, /v1/completions and /v1/responses"
+PLAIN = (
+    "The model `m` answers /v1/chat/completions, /v1/completions, /v1/responses and /v1/messages"
+)
 WRONG = [
     (Task.GENERATE, Backend.VLLM, "/v1/embeddings", {"input": "a"}, GENERATES),
     (Task.EMBED, Backend.VLLM, "/v1/completions", {"prompt": "a"}, EMBEDS),
