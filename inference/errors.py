@@ -282,6 +282,13 @@ class UpstreamPromptTooLong(UpstreamRefused):
     def __init__(self, upstream_status: int, detail: Mapping[str, object]) -> None:
         super().__init__(upstream_status, {**detail, "code": "context_length_exceeded"})
 
+    def name_limit(self, context_tokens: int) -> None:
+        """Add how long a context the model takes, if the worker's words have no number."""
+        if not any(map(str.isdigit, str(self))):
+            words = f"{self} The model's context takes {context_tokens} tokens."
+            self.args = (words,)
+            self.detail = {**self.detail, "message": words}
+
 
 class NoCapacity(GatewayError):
     """The route is known, but no worker of it can take a request now."""

@@ -50,6 +50,7 @@ class Settings:
     trace_ratio: float = 0.01
     trusts_trace_flags: bool = False
     traces_engines: bool = False
+    limit_end_users: int = 20_000
 
 
 def load_settings(environ: Mapping[str, str]) -> Settings:
@@ -81,6 +82,7 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
         trace_ratio=_share(environ, "HEADWORKS_TRACE_RATIO", 0.01),
         trusts_trace_flags=environ.get("HEADWORKS_TRACE_TRUST", "0") == "1",
         traces_engines=environ.get("HEADWORKS_TRACE_ENGINES", "0") == "1",
+        limit_end_users=_integer(environ, "HEADWORKS_LIMIT_END_USERS", 20_000, 1, 10_000_000),
     )
 
 

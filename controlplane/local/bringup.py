@@ -44,6 +44,7 @@ from controlplane.local.roles import (
     common_environment,
     control_environment,
     data_environment,
+    gateway_environment,
     seed_environment,
     start_of,
 )
@@ -87,7 +88,7 @@ async def _keep_store(launcher: Launcher, store: Store) -> None:
 
 
 def _gateways(installation: Installation) -> Child:
-    environment = data_environment(installation)
+    environment = gateway_environment(installation)
     arguments = ("-m", "inference", "gateway")
     start = start_of(installation, "gateway", GATEWAY, arguments, environment)
     child = _child(installation, start, bad_settings_code=_BAD_SETTINGS)

@@ -26,6 +26,7 @@ from controlplane.local.valkey import (
 )
 
 ROOT = Path(__file__).parents[2]
+_OTLP_HEADERS = "HEADWORKS_OTLP_HEADERS"
 _SECRET_NAMES = frozenset(
     f"HEADWORKS_{name}"
     for name in (
@@ -120,13 +121,19 @@ def data_environment(installation: Installation) -> Mapping[str, str]:
     told = {
         "HEADWORKS_ENGINE_PYTHON": installation.engine_python,
         "HEADWORKS_MODELS": installation.models,
-        "HEADWORKS_OTLP_HEADERS": installation.settings.environ.get("HEADWORKS_OTLP_HEADERS"),
     }
     return (
         common_environment(installation)
         | _shared_secrets(installation, DATA)
         | {name: str(value) for name, value in told.items() if value}
     )
+
+
+def gateway_environment(installation: Installation) -> Mapping[str, str]:
+    """Gateways, which alone send spans to a receiver that wants a secret."""
+    headers = installation.settings.environ.get(_OTLP_HEADERS)
+    told = {_OTLP_HEADERS: headers} if headers else {}
+    return {**data_environment(installation), **told}
 
 
 def control_environment(installation: Installation, postgres: Postgres | None) -> Mapping[str, str]:

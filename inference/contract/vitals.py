@@ -35,7 +35,8 @@ class Traffic:
     `at` is the bucket's first second. `failures` counts by error code what the roll-ups count as
     errors. Histograms are `decisions.histograms`': milliseconds from arrival to first content, and
     milliseconds for each output token after the first. Money is what was booked, in nano-USD; the
-    requests without a price, or without a count of tokens, are counted instead.
+    requests without a price, or without a count of tokens, are counted instead. `shed` counts by
+    class the requests that were sent away for want of room.
     """
 
     at: int
@@ -51,6 +52,7 @@ class Traffic:
     unknown_cost: int = 0
     first_token_ms: Mapping[int, int] = field(default_factory=dict)
     output_token_ms: Mapping[int, int] = field(default_factory=dict)
+    shed: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -143,6 +143,11 @@ def _bearing(
     return tuple(bearings)
 
 
+def is_by_name(limit: LimitRecord) -> bool:
+    """Whether it counts apart each whose name a caller wrote: nobody knows how many there are."""
+    return limit.subject is LimitSubject.END_USER and limit.subject_id is None
+
+
 def stake_of(limit: LimitRecord, bounds: Bounds) -> Stake:
     """What must be left, and what is taken, before the request may go on.
 

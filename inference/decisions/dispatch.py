@@ -71,6 +71,25 @@ def rooms_for(
     return []
 
 
+def failure_to_tell(plan: Plan, tried: Sequence[Tried], *, is_out_of_retries: bool) -> int:
+    """Which of a request's failed attempts its caller is told of, by its place; there is one.
+
+    That the request is too long is something its caller can mend, and what befell the larger models
+    that were asked instead is not: so it is told, by the largest model that said so. But if a model
+    that takes more had failed before anybody said so, the request may be well, and what a smaller
+    one says misleads. Else it is the last failure, or the first if no retry was left.
+    """
+    planned = {one.target.id: one for one in plan.targets}
+    refused = [place for place, one in enumerate(tried) if one.was_too_long]
+    if refused:
+        outgrown = planned[tried[refused[0]].target_id]
+        before = (planned[one.target_id] for one in tried[: refused[0]])
+        if not any(_takes_more(one, outgrown) for one in before):
+            return refused[-1]
+    failed = [place for place in range(len(tried)) if place not in refused]
+    return failed[0] if is_out_of_retries else failed[-1]
+
+
 def is_repeat(rooms: Sequence[Room[C]], tried: Sequence[Tried]) -> bool:
     """Whether the next attempt goes to a worker that has failed this very request."""
     if not tried or not rooms:
@@ -114,11 +133,20 @@ def _takes_more(planned: PlannedTarget, other: PlannedTarget) -> bool:
 
 
 def _lowest_tier(rooms: list[Room[C]]) -> list[Room[C]]:
-    """The first of them and those of its tier: a plan has the lower tiers first."""
-    if len(rooms) < 2 or rooms[0].target.tier == rooms[-1].target.tier:
+    """The first of them and those of its tier: a plan has the lower tiers first.
+
+    Those that are asked in another endpoint's words are a tier of their own, after the others.
+    """
+    if len(rooms) < 2:
         return rooms
-    lowest = rooms[0].target.tier
-    return [room for room in rooms if room.target.tier == lowest]
+    first, last = rooms[0], rooms[-1]
+    if first.target.tier == last.target.tier and first.is_bridged is last.is_bridged:
+        return rooms
+    return [
+        room
+        for room in rooms
+        if room.target.tier == first.target.tier and room.is_bridged is first.is_bridged
+    ]
 
 
 def _rooms(
@@ -136,6 +164,8 @@ def _rooms(
         if without:
             workers = [worker for worker in workers if worker.id not in without]
         if workers:
-            cost = planned.cost_max_nanousd
-            rooms.append(Room(planned.target, workers, position, capacity.is_panic, cost))
+            cost, is_bridged = planned.cost_max_nanousd, planned.bridge is not None
+            rooms.append(
+                Room(planned.target, workers, position, capacity.is_panic, cost, is_bridged)
+            )
     return rooms

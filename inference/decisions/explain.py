@@ -1,26 +1,27 @@
 """Which target a request would get and why: the functions of the live path, asked step by step."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from inference.contract.kinds import BreakerState, DegradationStep, WorkerState
+from inference.contract.kinds import BreakerState, DegradationStep, Endpoint, WorkerState
 from inference.contract.snapshot import ConfigSnapshot, KeyRecord, RouteRecord, TargetRecord
-from inference.decisions.admission import (
-    Bearing,
-    Bounds,
-    Requester,
-    Stake,
-    bearing_limits,
-    index_limits,
-    stake_of,
-)
 from inference.decisions.breaker import lets_through
 from inference.decisions.degradation.base import Serving
 from inference.decisions.degradation.registry import degraded
 from inference.decisions.endpoints import Offers
 from inference.decisions.facts import RequestFacts, Standing, standing_of
 from inference.decisions.fleet_view import FleetView, WorkerView
+from inference.decisions.limiting import (
+    Entry,
+    Left,
+    Limiting,
+    LimitVerdict,
+    bound_to_send,
+    enter,
+    limiting_of,
+    refusing,
+)
 from inference.decisions.mismatches import RuleVerdict, rule_verdicts
 from inference.decisions.placing import Placing, place_first
 from inference.decisions.plan import LeftOut, Plan, Refusal, find_route, plan_request
@@ -66,7 +67,8 @@ class TargetVerdict:
     """One target of those that serve the request, in the route's or rule's order.
 
     `place` is its place in the plan from 0, None if it has none; then `left_out` says why, unless
-    its weight is 0. `share` is how often a request like this goes there.
+    its weight is 0. `share` is how often a request like this goes there. `bridge` is the endpoint
+    in whose words it is asked there, if its pool doesn't have the request's own.
     """
 
     target: TargetRecord
@@ -76,14 +78,7 @@ class TargetVerdict:
     cost_max_nanousd: int | None = None
     max_context_tokens: int | None = None
     workers: tuple[WorkerVerdict, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class LimitVerdict:
-    """A limit the request has to keep, whom it counts for, and what it wants of it."""
-
-    bearing: Bearing
-    stake: Stake
+    bridge: Endpoint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +88,9 @@ class Explanation:
     `choice` is for the chances that were given, None if nobody can be sent to, or not yet: then it
     `waits` for a worker that is full. One that `is_shed` is not served while its route is busy;
     `degraded` are the steps that change how it is. `unserved` is the share of chances for which
-    there is no worker.
-    `record` is the decision record of that very request, None if it is refused.
+    there is no worker. `limits` are those it has to keep, wherever it is sent; one that is
+    `refused_by` a limit goes nowhere, and models whose limits were short are `passed_over`.
+    `record` is the decision record of that very request, None if it is refused a plan.
     """
 
     decided: Plan | Refusal
@@ -108,6 +104,8 @@ class Explanation:
     is_shed: bool = False
     degraded: tuple[DegradationStep, ...] = ()
     unserved: float = 0.0
+    refused_by: LimitVerdict | None = None
+    passed_over: tuple[LimitVerdict, ...] = ()
     record: Mapping[str, object] | None = None
 
 
@@ -117,7 +115,7 @@ class Case:
 
     `now` is seconds since the epoch, `plan_u` and `worker_u` the chances of plan and choice, `hits`
     the shares of its prompt that workers have cached, `steps` how many steps of degradation are
-    taken, by route.
+    taken, by route, `left` how much is left of limits.
     """
 
     snapshot: ConfigSnapshot
@@ -130,6 +128,7 @@ class Case:
     worker_u: float = 0.0
     hits: Mapping[str, float] = field(default_factory=dict)
     steps: Mapping[str, int] = field(default_factory=dict)
+    left: Left = field(default_factory=dict)
 
     def plan(self, u: float) -> Plan | Refusal:
         """The plan with this chance."""
@@ -152,6 +151,17 @@ class Case:
         capacities = self.fleet.capacities(plan)
         return place_first(plan, capacities, hits=self.hits, now_s=self.fleet.now_s, u=u)
 
+    def enter(self, plan: Plan, limiting: Limiting, u: float) -> tuple[Placing[WorkerView], Entry]:
+        """The same past models whose limits are short."""
+
+        def choose(left: Plan) -> tuple[Placing[WorkerView], str | None]:
+            placing = self.place(left, u)
+            choice = placing.choice
+            model_id = None if choice is None else left.targets[choice.room.position].pool.model_id
+            return placing, model_id
+
+        return enter(plan, limiting, now_s=self.now, choose=choose)
+
 
 @dataclass(slots=True)
 class _Tally:
@@ -173,44 +183,90 @@ def explain(case: Case, *, draws: int = DRAWS) -> Explanation:
         rules = rule_verdicts(route, _circumstances(case, standing))
     if isinstance(decided, Refusal):
         return Explanation(decided, decided.route or route, standing, rules)
+    limiting = limiting_of(case.snapshot, case.identity, decided, case.left)
+    found = Explanation(decided, decided.route, standing, rules, limits=limiting.first)
+    refused = refusing(limiting.first, case.now)
+    if refused is not None:
+        record = _with_limits(decision_record(decided, ()), limiting.record(refused=refused))
+        return replace(found, refused_by=refused, record=record)
     serving = case.serve(decided)
     if serving.is_shed:
-        return Explanation(
-            decided, decided.route, standing, rules, is_shed=True, degraded=serving.changed_by
-        )
+        record = _with_limits(decision_record(decided, ()), limiting.record())
+        steps = serving.changed_by
+        return replace(found, is_shed=True, degraded=steps, record=_degraded(record, steps))
+    return _placed(case, found, serving, limiting, draws)
+
+
+def _placed(
+    case: Case, found: Explanation, serving: Serving, limiting: Limiting, draws: int
+) -> Explanation:
+    """What becomes of a request that is let in."""
     plan = serving.plan
-    placing = case.place(plan, case.worker_u)
-    tally = _tally(case, draws)
-    return Explanation(
-        decided,
-        decided.route,
-        standing,
-        rules,
+    placing, entry = case.enter(plan, limiting, case.worker_u)
+    choice, closed = placing.choice, tuple(entry.closed.values())
+    refused = closed[0] if choice is None and closed and not placing.waits else None
+    planned = None if choice is None else entry.plan.targets[choice.room.position]
+    entered = None if planned is None else planned.pool.model_id
+    record = _with_limits(
+        record_of(plan, choice, case.fleet, left=entry.plan),
+        limiting.record(
+            entered=entered,
+            passed_over=closed,
+            refused=refused,
+            output_tokens_sent=bound_to_send(plan) if limiting.caps_output else None,
+        ),
+    )
+    tally = _tally(case, limiting, draws)
+    # of a request that isn't sent anywhere yet, those of the model it would be sent to first
+    further = limiting.of_models.get(entered or plan.targets[0].pool.model_id, ())
+    return replace(
+        found,
         targets=_targets(case, plan, placing, tally),
-        limits=_limits(case, plan, placing.choice),
-        choice=placing.choice,
+        limits=(*limiting.first, *closed, *(one for one in further if one not in closed)),
+        choice=choice,
         waits=placing.waits,
         degraded=serving.changed_by,
         unserved=tally.unserved / draws,
-        record=record_of(plan, placing.choice, case.fleet),
+        refused_by=refused,
+        passed_over=closed,
+        record=_degraded(record, serving.changed_by),
     )
 
 
-def record_of(
-    plan: Plan, choice: Choice[WorkerView] | None, fleet: FleetView
+def _with_limits(
+    record: Mapping[str, object], limits: Mapping[str, object] | None
 ) -> Mapping[str, object]:
-    """The decision record of a request whose first attempt is this one, or that has none."""
+    return record if limits is None else {**record, "limits": limits}
+
+
+def _degraded(
+    record: Mapping[str, object], steps: Sequence[DegradationStep]
+) -> Mapping[str, object]:
+    return {**record, "degraded": [step.value for step in steps]} if steps else record
+
+
+def record_of(
+    plan: Plan,
+    choice: Choice[WorkerView] | None,
+    fleet: FleetView,
+    *,
+    left: Plan | None = None,
+) -> Mapping[str, object]:
+    """The decision record of a request whose first attempt is this one, or that has none.
+
+    The choice was made among what is `left` of the plan, all of it if that is None.
+    """
     if choice is None:
         return decision_record(plan, ())
-    worker = choice.worker
+    worker, chosen_of = choice.worker, plan if left is None else left
     step = Step(
-        plan.targets[choice.room.position],
+        chosen_of.targets[choice.room.position],
         worker.id,
         worker.inflight,
         choice,
         is_trial=worker.breaker.state is not BreakerState.CLOSED
         and lets_through(worker.breaker, fleet.now_s),
-        set_aside=fleet.set_aside(plan),
+        set_aside=fleet.set_aside(chosen_of),
     )
     return decision_record(plan, (step,))
 
@@ -221,13 +277,14 @@ def _circumstances(case: Case, standing: Standing) -> Circumstances:
     return Circumstances(case.facts, standing, case.identity, case.now, zone)
 
 
-def _tally(case: Case, draws: int) -> _Tally:
+def _tally(case: Case, limiting: Limiting, draws: int) -> _Tally:
     tally = _Tally(draws)
     for draw in range(draws):
         plan = case.plan((draw + 0.5) / draws)
         choice = None
         if isinstance(plan, Plan):
-            choice = case.place(case.serve(plan).plan, (draw + 0.5) * _GOLDEN % 1).choice
+            u = (draw + 0.5) * _GOLDEN % 1
+            choice = case.enter(case.serve(plan).plan, limiting, u)[0].choice
         if choice is None:
             tally.unserved += 1
             continue
@@ -264,6 +321,7 @@ def _targets(
                 None if planned is None else planned.cost_max_nanousd,
                 None if planned is None else planned.max_context_tokens,
                 () if planned is None else workers,
+                None if planned is None else planned.bridge,
             )
         )
     return tuple(verdicts)
@@ -300,20 +358,3 @@ def _standby(case: Case, worker: WorkerView) -> Standby:
     if case.fleet.is_aside(worker):
         return Standby.SET_ASIDE
     return Standby.NOT_ITS_TURN
-
-
-def _limits(case: Case, plan: Plan, choice: Choice[WorkerView] | None) -> tuple[LimitVerdict, ...]:
-    position = 0 if choice is None else choice.room.position
-    identity = case.identity
-    requester = Requester(
-        identity.organisation_id,
-        identity.team_id,
-        identity.project_id,
-        identity.id,
-        end_user=case.facts.end_user,
-        model_id=plan.targets[position].pool.model_id,
-        route_id=plan.route.id,
-    )
-    bounds = Bounds(plan.prompt_tokens_max, plan.output_tokens_max)
-    bearings = bearing_limits(index_limits(case.snapshot.limits), requester)
-    return tuple(LimitVerdict(one, stake_of(one.limit, bounds)) for one in bearings)

@@ -46,33 +46,57 @@ class Seat(Candidate, Protocol):
 C = TypeVar("C", bound=Seat)
 
 
+HEARD_S = 2.5
+"""What a process says of itself, once a second and read once a second, is heard by then."""
+
+TOLD_S = 2 * HEARD_S
+"""For so long a process goes by the least it has said of itself.
+
+Whatever another heard of it when it took more, or was told by it since, was said in this time: so
+what each takes for granted is no more than what the other has left it.
+"""
+
+TURN_S = 4 * HEARD_S
+
+
 @dataclass(frozen=True, slots=True)
 class Crowd:
     """The gateway processes that are alive; what can't be divided goes round by `turn`.
 
-    That is each one's place among them, and all go on by one each second. `queued` is how many
-    requests wait at the others, by pool.
+    That is each one's place among them, and all go on by one together; None is that nobody's turn
+    is now. `queued` is how many requests wait at the others, by pool.
     """
 
     processes: int = 1
-    turn: int = 0
+    turn: int | None = 0
     queued: Mapping[str, int] = field(default_factory=dict)
 
 
 ALONE = Crowd()
 
 
-def slots_of(limit: int, *, own: int, others: int | None, crowd: Crowd, pool_id: str = "") -> int:
+def turn_of(place: int, now: float) -> int | None:
+    """The turn of a process, by its place among all; `now` is in seconds since the epoch.
+
+    Between two turns is a pause: who takes more in one is heard of before the next begins.
+    """
+    turns, passed_s = divmod(now, TURN_S)
+    return place + int(turns) if passed_s < TURN_S / 2 else None
+
+
+def slots_of(limit: int, *, told: int, others: int | None, crowd: Crowd, pool_id: str = "") -> int:
     """How many requests this process may have under way at a worker that takes `limit` of all.
 
-    `own` are under way now, `others` by the other processes as they last said, None if that was too
-    long ago: then it has an equal part, and one at least. Else it has what it has and its part of
-    what is free; beyond an equal part only half of that, because what the others begin is seen up
-    to two seconds late. So one that gets all the traffic has nearly all the slots within seconds.
-    It gives back what is above an equal part, as requests end, while others wait for the pool.
+    `told` is the least it has said of late that it has under way, or less; what it has begun since
+    then counts on top, so it is part of what it may have. `others` is what the other processes last
+    said, None if that was too long ago: then it has an equal part, and one at least. Else it may
+    have `told` and its part of what is free: of two, one that gets all the traffic takes half of
+    the rest every few seconds, until it has nearly all. It gives back what is above an equal part,
+    as requests end, while others wait for the pool.
 
-    Those that go by the same figures never have more than `limit` together. Where there are more
-    processes than slots each may have one all the same, or an idle worker would let it wait.
+    All together never have more than `limit`, if what each says is heard within `HEARD_S` and
+    `told` is the least of `TOLD_S`. Where there are more processes than slots each may have one all
+    the same, or an idle worker would let it wait.
     """
     processes = max(crowd.processes, 1)
     if processes == 1:
@@ -80,18 +104,19 @@ def slots_of(limit: int, *, own: int, others: int | None, crowd: Crowd, pool_id:
     part = _share(limit, crowd.turn, processes)
     if others is None:
         return max(part, 1)
-    free = limit - others - own
-    most = own + _share(free, crowd.turn, processes)
-    if most > part and free > 0:
-        most = max(part, own + _share(free, crowd.turn, 2 * processes))
+    most = told + _share(limit - others - told, crowd.turn, processes)
     if crowd.queued.get(pool_id):
         most = min(most, part)
     return max(most, 1 if limit < processes else 0)
 
 
-def _share(amount: int, turn: int, processes: int) -> int:
-    """One process's part of an amount, or of what is too much; together they make all of it."""
-    return amount // processes + (turn % processes < amount % processes)
+def _share(amount: int, turn: int | None, processes: int) -> int:
+    """One process's part of an amount, or of what is too much; together they make all of it.
+
+    While nobody's turn is they make a little less.
+    """
+    each, rest = divmod(amount, processes)
+    return each + (turn is not None and turn % processes < rest)
 
 
 def rooms_with_space(

@@ -13,14 +13,14 @@ from inference.contract.codec import CodecError, decode_vitals
 from inference.contract.kinds import ProcessRole
 from inference.contract.vitals import VITALS_LIFE_S, VITALS_PERIOD_S, Vitals
 from inference.contract.wire import SEEN, vitals_key
-from inference.decisions.queueing import Crowd
+from inference.decisions.queueing import ALONE, HEARD_S, TOLD_S, Crowd, turn_of
 from inference.store import STORE_TROUBLE, StoreHealth
 
 Identity = tuple[int, float]
 """Process id and time of start: a process keeps them whatever name it writes under."""
 
 # Two scrapes, and half a second for the way through the store.
-KV_FRESH_S = 2 * VITALS_PERIOD_S + 0.5
+KV_FRESH_S = HEARD_S
 
 # Those seen last; a fleet has tens of processes, and the set keeps the dead for an hour.
 _MOST_PROCESSES = 1_000
@@ -70,7 +70,7 @@ def crowd_of(records: Iterable[Vitals], *, own: Identity, now: float) -> Crowd:
         for pool_id, count in record.queued.items():
             queued[pool_id] = queued.get(pool_id, 0) + max(count, 0)
     place = sum((one.pid, one.started_at) < own for one in others)
-    return Crowd(len(others) + 1, place + int(now), queued)
+    return Crowd(len(others) + 1, turn_of(place, now), queued)
 
 
 class Peers:
@@ -79,7 +79,9 @@ class Peers:
     It is given the crowd they are as well, or None while the figures are old. `clock` gives seconds
     since the epoch, `stopwatch` those that pass. While the store is away the last load stands for
     as long as a vitals record lives, and a cache's figure as long as it is fresh; then there is
-    none.
+    none. Whoever is missing has not said that it takes nothing: the crowd counts it for `TOLD_S`
+    more. When the store is back figures are old until all may have written theirs. `crowd` is the
+    one to begin with.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class Peers:
         clock: Callable[[], float],
         stopwatch: Callable[[], float] = time.monotonic,
         period_s: float = VITALS_PERIOD_S,
+        crowd: Crowd = ALONE,
     ) -> None:
         self._client = client
         self._own = own
@@ -100,8 +103,9 @@ class Peers:
         self._health = StoreHealth("peers")
         self._stopwatch = stopwatch
         self._loads: Mapping[str, PeerLoad] = {}
-        self._crowd: Crowd | None = None
-        self._read_at_s = stopwatch()
+        self._most = crowd.processes
+        self._read_at_s = self._most_at_s = self._back_at_s = stopwatch()
+        self._back_at_s -= HEARD_S
 
     async def run(self) -> None:
         """Read now and every period until cancelled, through outages of the store."""
@@ -118,10 +122,20 @@ class Peers:
             self._age()
             return
         self._health.succeeded()
-        self._read_at_s = self._stopwatch()
+        now_s = self._stopwatch()
+        if now_s - self._read_at_s >= KV_FRESH_S:
+            self._back_at_s = self._most_at_s = now_s
+        self._read_at_s = now_s
         self._loads = loads_of(records, own=self._own, now=self._clock())
-        self._crowd = crowd_of(records, own=self._own, now=self._clock())
-        self._apply(self._loads, self._crowd)
+        crowd = self._whole(crowd_of(records, own=self._own, now=self._clock()), now_s)
+        self._apply(self._loads, None if now_s - self._back_at_s < HEARD_S else crowd)
+
+    def _whole(self, crowd: Crowd, now_s: float) -> Crowd:
+        """The crowd with those who were there a moment ago."""
+        if crowd.processes < self._most and now_s - self._most_at_s < TOLD_S:
+            return replace(crowd, processes=self._most)
+        self._most, self._most_at_s = crowd.processes, now_s
+        return crowd
 
     def _age(self) -> None:
         """Give up what is too old by now, however long each call to the store took."""

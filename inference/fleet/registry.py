@@ -111,6 +111,11 @@ class FleetRegistry:
         self._rebuild()
 
     @property
+    def crowd(self) -> Crowd:
+        """The gateway processes it reckons with."""
+        return self._crowd
+
+    @property
     def directory_generation(self) -> int | None:
         """The generation this view follows, None before the first."""
         return None if self._directory is None else self._directory.generation
@@ -210,6 +215,13 @@ class FleetRegistry:
         for worker in self._leaving:
             counts[worker.id] = counts.get(worker.id, 0) + worker.inflight
         return counts
+
+    def tell_inflight(self, now_s: float) -> dict[str, int]:
+        """The same for the other processes: from now on this one shares slots by what it said."""
+        for worker in self._workers.values():
+            worker.tell(now_s)
+            worker.share_slots(self._crowd, is_fresh=self._is_crowd_fresh)
+        return self.inflight()
 
     def _rebuild(self) -> None:
         if self._snapshot is None:

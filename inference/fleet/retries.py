@@ -29,6 +29,15 @@ class RetryBudgets:
             counts.add(now_s, count=0, marked=1)
         return is_allowed
 
+    def take_back(self, route_id: str, *, is_retry: bool, at_s: float) -> None:
+        """Undo the count of a retry, or of a request's first attempt, that was not made after all.
+
+        `at_s` is when it was counted.
+        """
+        counts = self._routes.get(route_id)
+        if counts is not None:
+            counts.take_back(at_s, count=not is_retry, marked=is_retry)
+
     def _of(self, route_id: str, now_s: float) -> SlidingCounts:
         counts = self._routes.get(route_id)
         if counts is None:

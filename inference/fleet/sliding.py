@@ -26,6 +26,16 @@ class SlidingCounts:
         self.total += count
         self.marked += marked
 
+    def take_back(self, at_s: float, *, count: int = 1, marked: int = 0) -> None:
+        """Undo what was counted at that time, unless it has dropped out since."""
+        if self._second - int(at_s) >= self._seconds:
+            return
+        slot = int(at_s) % self._seconds
+        self._all[slot] -= count
+        self._marked[slot] -= marked
+        self.total -= count
+        self.marked -= marked
+
     def advance(self, now_s: float) -> None:
         """Drop what is too old by now."""
         second = int(now_s)

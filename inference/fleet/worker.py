@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from inference.contract.kinds import Endpoint, WorkerState
 from inference.decisions.breaker import Verdict
-from inference.decisions.queueing import Crowd, slots_of
+from inference.decisions.queueing import TOLD_S, Crowd, slots_of
 from inference.decisions.roster import USUAL_CONCURRENCY, USUAL_PREFILL_RATE
 from inference.decisions.routing.first_tokens import learned
 from inference.fleet.breakers import WorkerBreaker
@@ -44,11 +44,13 @@ class Worker:
     second old. `kv_used` is None unless it is fresh. `salt` stands for this life of the worker.
     `first_token_s` is how long streams took to begin here of late, last seen at `first_token_at_s`.
 
-    It takes `slots` requests at once, None if nobody said, of which this process may have `most`.
+    It takes `slots` requests at once, None if nobody said, of which this process may have `most`,
+    by what the others were `told` of late that it has under way: the least of it.
     Those `promised` are about to be sent. `on_freed` is called after each lease that is given back.
     """
 
     __slots__ = (
+        "_told",
         "address",
         "breaker",
         "concurrency",
@@ -69,6 +71,7 @@ class Worker:
         "salt",
         "slots",
         "state",
+        "told",
     )
 
     def __init__(
@@ -101,12 +104,27 @@ class Worker:
         self.slots: int | None = None
         self.most = _NO_BOUND
         self.promised = 0
+        self.told = 0
+        self._told: dict[int, int] = {}
         self.on_freed: Callable[[str], None] | None = None
 
     @property
     def is_full(self) -> bool:
         """Whether this process may send it nothing more before something has ended."""
         return self.inflight + self.promised >= self.most
+
+    def tell(self, now_s: float) -> None:
+        """Take note that the others are just being told what is under way here.
+
+        Of a worker that they weren't told of for so long they may think that nothing is.
+        """
+        second, count = int(now_s), self.inflight + self.promised
+        if not self._told or max(self._told) < now_s - TOLD_S:
+            self._told = {second: 0}
+        self._told[second] = min(self._told.get(second, count), count)
+        for old in [one for one in self._told if one < now_s - TOLD_S - 1]:
+            del self._told[old]
+        self.told = min(self._told.values())
 
     def share_slots(self, crowd: Crowd, *, is_fresh: bool = True) -> None:
         """Work out this process's part of the slots; stale figures of the others don't count."""
@@ -115,7 +133,7 @@ class Worker:
             return
         self.most = slots_of(
             self.slots,
-            own=self.inflight,
+            told=min(self.told, self.inflight + self.promised),
             others=self.peers_inflight if is_fresh else None,
             crowd=crowd,
             pool_id=self.pool_id,

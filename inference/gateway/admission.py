@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from inference.contract.events import Usage
 from inference.decisions.admission import Spent
 from inference.decisions.dispatch import Tried
+from inference.decisions.limiting import bound_to_send
 from inference.decisions.plan import Plan
 from inference.errors import (
     GatewayError,
@@ -57,7 +58,11 @@ async def next_within_limits(
         attempt = await exchange.next_attempt(plan, tried) if plan.targets else None
         if attempt is None and closed and not tried and exchange.admission is not None:
             raise exchange.admission.refuse()
-        if attempt is None or await may_use(exchange, attempt):
+        if attempt is None:
+            return None
+        if await may_use(exchange, attempt):
+            if tried:
+                exchange.services.metrics.retried(plan.route.id)
             return attempt
 
 
@@ -66,28 +71,29 @@ async def may_use(exchange: "Exchange", attempt: Attempt) -> bool:
     admission, model_id = exchange.admission, attempt.planned.pool.model_id
     if admission is None or await admission.enter(model_id):
         return True
-    attempt.end(exchange.services.stopwatch(), admission.closed[model_id])
-    exchange.attempts.remove(attempt)
+    withdraw(exchange, attempt, admission.closed[model_id])
     return False
 
 
-def with_bound(exchange: "Exchange", plan: Plan, request: InferenceRequest) -> InferenceRequest:
-    """The request as it is sent: with a maximum of its own if a strict limit counts on one.
+def withdraw(exchange: "Exchange", attempt: Attempt, error: GatewayError) -> None:
+    """Undo an attempt of which nothing was sent: it never was one, and spends no retry."""
+    assert exchange.plan is not None
+    is_retry = attempt.number > 1
+    attempt.end(exchange.services.stopwatch(), error)
+    exchange.attempts.remove(attempt)
+    exchange.services.dispatcher.take_back(
+        exchange.plan.route, is_retry=is_retry, at_s=attempt.counted_s
+    )
 
-    It is the route's, or what a model's context has room for, which engines insist on.
-    """
-    admission, facts = exchange.admission, plan.facts
-    if admission is None or not admission.caps_output:
+
+def with_bound(exchange: "Exchange", plan: Plan, request: InferenceRequest) -> InferenceRequest:
+    """The request as it is sent: with a maximum of its own if a strict limit counts on one."""
+    admission = exchange.admission
+    most = None if admission is None or not admission.caps_output else bound_to_send(plan)
+    if admission is None or most is None:
         return request
-    if facts.output_tokens_requested is not None or not facts.answers:
-        return request
-    most = plan.output_tokens_max // facts.answers
-    contexts = [one.max_context_tokens for one in plan.targets if one.max_context_tokens]
-    if contexts:
-        rooms = (min(contexts) - used for used in (plan.prompt_tokens_max, facts.prompt_tokens))
-        most = min(most, next((room for room in rooms if room > 0), most))
-    exchange.request = bounded = trimmed(request, endpoint=exchange.endpoint, most=max(most, 1))
-    admission.output_tokens_sent = None if bounded is request else max(most, 1)
+    exchange.request = bounded = trimmed(request, endpoint=exchange.endpoint, most=most)
+    admission.output_tokens_sent = None if bounded is request else most
     return bounded
 
 

@@ -52,7 +52,8 @@ class Attempt:
 
     `usage` is set from an answer that came whole; a stream's is in `stream`. `was_sent` says that
     the worker may have seen the request. `limit` ends it early, at `due_s` of the loop's clock, if
-    its target has a time limit. A hedge was sent beside another attempt that hadn't answered.
+    its target has a time limit. A hedge was sent beside another attempt that hadn't answered. The
+    retry budget counted it at `counted_s`.
     `fair_s` of silence are held against the worker if the route's time runs out.
     """
 
@@ -62,6 +63,7 @@ class Attempt:
         "answer",
         "charge",
         "choice",
+        "counted_s",
         "due_s",
         "error",
         "fair_s",
@@ -87,6 +89,7 @@ class Attempt:
         self.planned = placement.planned
         self.choice = placement.choice
         self.started = started
+        self.counted_s = started.mono_s
         self.worker_id = worker.id
         self.address: Address = worker.address
         self.inflight_before = worker.inflight

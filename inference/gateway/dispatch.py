@@ -105,6 +105,10 @@ class Dispatcher:
             return True
         return self._retries.take(route.id, budget_percent=route.retry_budget_percent, now_s=now_s)
 
+    def take_back(self, route: RouteRecord, *, is_retry: bool, at_s: float) -> None:
+        """Have an attempt that was counted at that time, and not made, cost nothing."""
+        self._retries.take_back(route.id, is_retry=is_retry, at_s=at_s)
+
     def place(
         self, plan: Plan, rooms: Sequence[Room[Worker]], *, prompt: Prompt, now_s: float
     ) -> Placement:

@@ -72,9 +72,7 @@ async def _answer(exchange: Exchange) -> None:
             trials.note(attempt, error)
         else:
             return
-    if not trials.failures:
-        raise NoCapacity
-    raise trials.failures[0 if exchange.is_out_of_retries else -1]
+    raise trials.failure() if trials.failures else NoCapacity
 
 
 async def _attempt(

@@ -4,10 +4,11 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from inference.contract.events import Charge, End
-from inference.contract.kinds import Outcome
+from inference.contract.kinds import Outcome, PriorityClass
 from inference.contract.vitals import TRAFFIC_BUCKET_S, TRAFFIC_BUCKETS_KEPT, Traffic
 from inference.decisions.histograms import bucket_of
 from inference.decisions.outcomes import is_failure
+from inference.errors import ErrorCode
 
 REPORTED_S = float(TRAFFIC_BUCKET_S * TRAFFIC_BUCKETS_KEPT)
 """For so long after it last grew, a bucket is in every record."""
@@ -16,6 +17,9 @@ BUCKETS_REMEMBERED = 1440
 """Two hours of buckets: readers keep them no longer."""
 
 _BUCKET_MS = TRAFFIC_BUCKET_S * 1000
+
+_SHED = frozenset((ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_TIMEOUT, ErrorCode.REQUEST_SHED))
+"""What a request is told that was sent away for want of room."""
 
 _Place = tuple[str, str, str]
 """Organisation, route and pool."""
@@ -34,6 +38,7 @@ class _Counts:
     unknown_cost: int = 0
     first_token_ms: dict[int, int] = field(default_factory=dict)
     output_token_ms: dict[int, int] = field(default_factory=dict)
+    shed: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -116,6 +121,9 @@ def _add_request(counts: _Counts, end: End) -> None:
     if is_failure(end.outcome, end.http_status):
         code = end.error_code or end.outcome.value
         counts.failures[code] = counts.failures.get(code, 0) + 1
+        if code in _SHED:
+            priority = (end.origin.priority or PriorityClass.DEFAULT).value
+            counts.shed[priority] = counts.shed.get(priority, 0) + 1
     if any(charge.cost_nanousd is None for charge in end.charges):
         counts.unknown_cost += 1
     first_ms = end.first_token_ms
@@ -166,4 +174,5 @@ def _record(at: int, place: _Place, counts: _Counts) -> Traffic:
         unknown_cost=counts.unknown_cost,
         first_token_ms=dict(counts.first_token_ms),
         output_token_ms=dict(counts.output_token_ms),
+        shed=dict(counts.shed),
     )

@@ -66,13 +66,26 @@ def still_on(exchange: "Exchange", plan: Plan) -> Plan:
 
 
 async def place_in_turn(
-    exchange: "Exchange", plan: Plan, tried: Sequence[Tried], prompt: Prompt
+    exchange: "Exchange", plan: Plan, tried: Sequence[Tried], prompt: Prompt, *, counted_s: float
 ) -> Placement | None:
     """Wait until a worker has room for the next attempt; None if a further one got none.
 
     A first attempt that gets none raises QueueFull, QueueTimeout or NoCapacity; any raises what
-    `still_on` does.
+    `still_on` does. A further one that gets none costs no retry, which was counted at that time.
     """
+    placement: Placement | None = None
+    try:
+        placement = await _in_turn(exchange, plan, tried, prompt)
+    finally:
+        if placement is None and tried:
+            dispatcher = exchange.services.dispatcher
+            dispatcher.take_back(plan.route, is_retry=True, at_s=counted_s)
+    return placement
+
+
+async def _in_turn(
+    exchange: "Exchange", plan: Plan, tried: Sequence[Tried], prompt: Prompt
+) -> Placement | None:
     services = exchange.services
     while True:
         plan = still_on(exchange, plan)

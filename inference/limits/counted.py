@@ -19,6 +19,7 @@ from inference.limits.slices import Claim, Counter
 
 _REQUESTS = LimitUnit.REQUESTS
 _SOME = Bounds(1, 1)
+_SHARED = b"shared"
 
 _OF_REQUESTS, _OF_TOKENS = (
     tuple(b"x-ratelimit-%b-%b" % (what, unit) for what in (b"limit", b"remaining", b"reset"))
@@ -32,6 +33,8 @@ class Counted:
 
     limit: LimitRecord
     counter: Counter
+    is_shared: bool = False
+    """Whether it counts all whose names are too many to be counted apart."""
 
     def claim(self, bounds: Bounds) -> Claim:
         """What it wants of a request with these bounds."""
@@ -44,7 +47,10 @@ class Known:
     """All limits of one caller's requests. `claims` are those of a request that uses tokens, if no
     strict limit on tokens makes them different each time."""
 
-    __slots__ = ("_is_same", "by_kind", "caps_output", "claims", "counted", "settled", "unread")
+    __slots__ = (
+        *("_is_same", "by_kind", "caps_output", "claims", "counted", "settled", "shared"),
+        "unread",
+    )
 
     def __init__(self, counted: Sequence[Counted]) -> None:
         self.counted = counted
@@ -53,6 +59,7 @@ class Known:
         self._is_same = not any(self.claims[number].is_strict for number in of_tokens)
         self.caps_output = any(caps_output(one.limit) for one in counted)
         self.settled = [n for n, one in enumerate(counted) if one.limit.unit is not _REQUESTS]
+        self.shared = [one.limit for one in counted if one.is_shared]
         of_requests = [n for n, one in enumerate(counted) if one.limit.unit is _REQUESTS]
         self.by_kind = ((_OF_REQUESTS, of_requests), (_OF_TOKENS, of_tokens))
         self.unread: Known | None = self
@@ -67,12 +74,17 @@ class Known:
         return [one.claim(bounds) for one in self.counted]
 
 
-def counter_of(bearing: Bearing) -> Counter:
-    """The counter of a limit and the one it counts for; what callers write is in it as a hash."""
+def counter_of(bearing: Bearing, *, shared_by: str = "") -> Counter:
+    """The counter of a limit and the one it counts for; what callers write is in it as a hash.
+
+    Those of a key that are too many to be counted apart have one together, `shared_by` the key.
+    """
     limit = bearing.limit
     window = "" if limit.window is None else limit.window.value
-    name = "\0".join((limit.id, limit.unit.value, window, bearing.subject))
-    digest = blake2b(name.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+    subject, sort = (shared_by, _SHARED) if shared_by else (bearing.subject, b"")
+    name = "\0".join((limit.id, limit.unit.value, window, subject))
+    raw = name.encode(errors="surrogatepass")
+    digest = blake2b(raw, digest_size=16, person=sort).hexdigest()
     is_strict = limit.enforcement is Enforcement.STRICT
     return Counter(
         key=limits_counter_key(limit.organisation_id, digest),

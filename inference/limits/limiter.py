@@ -5,6 +5,7 @@ The counter of a limit is the same whatever its amount, so an edit of the amount
 
 import math
 import secrets
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -24,6 +25,7 @@ from inference.decisions.admission import (
     booked,
     duration_words,
     index_limits,
+    is_by_name,
     is_too_large,
     limits_of_model,
     refusal_words,
@@ -33,6 +35,7 @@ from inference.decisions.plan import Plan
 from inference.errors import GatewayError, LimitsUnavailable, RateLimitExceeded
 from inference.limits.counted import Counted, Known, counter_of
 from inference.limits.leases import Leases
+from inference.limits.names import MOST_END_USERS, Names
 from inference.limits.slices import (
     Claim,
     Counter,
@@ -63,7 +66,12 @@ class Limiter:
     """The limits of the configuration that runs, over the leases of this process."""
 
     def __init__(
-        self, leases: Leases, metrics: LimitMetrics, *, stopwatch: Callable[[], float]
+        self,
+        leases: Leases,
+        metrics: LimitMetrics,
+        *,
+        stopwatch: Callable[[], float],
+        most_end_users: int = MOST_END_USERS,
     ) -> None:
         self.leases = leases
         self.metrics = metrics
@@ -72,6 +80,7 @@ class Limiter:
         self._index: LimitIndex = {}
         self._counters: dict[str, Counter] = {}
         self._known: dict[tuple[str | None, ...], Known] = {}
+        self._names = Names(stopwatch=stopwatch, most=most_end_users)
         metrics.watch(self._state)
 
     def apply_snapshot(self, snapshot: ConfigSnapshot) -> None:
@@ -111,7 +120,11 @@ class Limiter:
         caller = (organisation_id, team_id, project_id, identity.id, end_user, model_id, route_id)
         known = self._known.get(caller)
         if known is None:
-            known = self._known[caller] = self._find(Requester(*caller))
+            known = self._find(Requester(*caller))
+            if not known.shared:
+                self._known[caller] = known
+        for limit in known.shared:
+            self.metrics.shared(limit.unit)
         if plan is None:
             return Admission(self, request_id, known.unread, _NONE) if known.unread else None
         if not (known.counted or further):
@@ -120,7 +133,9 @@ class Limiter:
         return Admission(self, request_id, known, bounds, further)
 
     def _state(self) -> LimitState:
-        return LimitState(len(self.leases), self.leases.held, not self.leases.is_usable)
+        return LimitState(
+            len(self.leases), self.leases.held, not self.leases.is_usable, len(self._names)
+        )
 
     def _known_of_model(self, organisation_id: str, model_id: str) -> Known:
         whose = (organisation_id, model_id)
@@ -131,15 +146,20 @@ class Limiter:
         return known
 
     def _find(self, requester: Requester) -> Known:
-        return self._counted(bearing_limits(self._index, requester))
+        return self._counted(bearing_limits(self._index, requester), requester.key_id)
 
-    def _counted(self, bearings: Iterable[Bearing]) -> Known:
+    def _counted(self, bearings: Iterable[Bearing], key_id: str = "") -> Known:
         if len(self._known) >= _MOST_KNOWN:
             self._forget()
         found: list[Counted] = []
         for bearing in bearings:
-            counter = counter_of(bearing)
-            found.append(Counted(bearing.limit, self._counters.setdefault(counter.key, counter)))
+            limit = bearing.limit
+            is_shared = is_by_name(limit) and not self._names.is_apart(
+                limit, key_id, bearing.subject
+            )
+            counter = counter_of(bearing, shared_by=key_id if is_shared else "")
+            counter = self._counters.setdefault(counter.key, counter)
+            found.append(Counted(limit, counter, is_shared))
         return Known(found)
 
     def _forget(self) -> None:
@@ -333,7 +353,14 @@ class Admission:
         return next(one.limit for one in self._known.counted if one.counter is claim.counter)
 
 
-def make_limiter(registry: CollectorRegistry, *, stopwatch: Callable[[], float]) -> Limiter:
+def make_limiter(
+    registry: CollectorRegistry,
+    *,
+    stopwatch: Callable[[], float] = time.perf_counter,
+    most_end_users: int = MOST_END_USERS,
+) -> Limiter:
     """The limits of one life of a process, which the store knows by a name of its own."""
     leases = Leases(secrets.token_hex(8), stopwatch=stopwatch)
-    return Limiter(leases, LimitMetrics(registry), stopwatch=stopwatch)
+    return Limiter(
+        leases, LimitMetrics(registry), stopwatch=stopwatch, most_end_users=most_end_users
+    )

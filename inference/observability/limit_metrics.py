@@ -16,6 +16,7 @@ class LimitState:
     counters: int
     parallel: int
     is_away: bool
+    end_users: int
 
 
 class LimitMetrics:
@@ -48,6 +49,13 @@ class LimitMetrics:
             registry=registry,
         )
 
+        self._shared = Counter(
+            "headworks_gateway_limit_shared",
+            "Requests whose end user was one too many to be counted apart, by the limit's unit",
+            ("unit",),
+            registry=registry,
+        )
+
     def refused(self, unit: LimitUnit) -> None:
         """Count a request that a limit refused."""
         self._refused.labels(unit.value).inc()
@@ -64,6 +72,10 @@ class LimitMetrics:
         """Count a request whose use is not known."""
         self._estimated.labels(unit.value).inc()
 
+    def shared(self, unit: LimitUnit) -> None:
+        """Count a request whose end user is counted with others."""
+        self._shared.labels(unit.value).inc()
+
     def watch(self, read: Callable[[], LimitState]) -> None:
         """Have the state asked of this whenever metrics are read."""
         self._registry.register(_State(read))
@@ -78,6 +90,7 @@ class _State:
         for name, text, value in (
             ("limit_counters", "Counters of limits that processes know", state.counters),
             ("limit_parallel", "Slots of limits on parallel requests in use", state.parallel),
+            ("limit_end_users", "End users that limits count apart", state.end_users),
             ("limits_away", "Processes that can't ask the store for limits", int(state.is_away)),
         ):
             family = GaugeMetricFamily(f"headworks_gateway_{name}", text)

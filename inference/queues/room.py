@@ -20,7 +20,10 @@ from inference.queues.lines import Line
 from inference.queues.tickets import Seat, Ticket
 
 MAX_HELD_BYTES = 256 * 1024 * 1024
-"""Bodies of those who wait, together: a process has to live with that and with what it relays."""
+"""Bodies of those who wait, together: a process has to live with that and with what it relays.
+
+Each route may have an equal part of it, whatever the others hold; what is left over is anybody's.
+"""
 
 TICK_S = 0.2
 """How late a seat may be found that no event told of: a breaker whose time is over, a worker that
@@ -31,6 +34,8 @@ _MANY = 1_000
 
 # So many in a row that would not go to a free seat are asked at most: each answer costs a choice.
 _MOST_ASKED = 64
+
+_LEAST_URGENT_FIRST = sorted(PriorityClass, key=URGENCY.__getitem__, reverse=True)
 
 
 class Seats(Protocol):
@@ -75,6 +80,7 @@ class WaitingRoom:
         self._lines: dict[str, Line] = {}
         self._drains: dict[str, Drain] = {}
         self._routes: dict[str, OrderedDict[Ticket, None]] = {}
+        self._held: Counter[str] = Counter()
         self._shares: dict[tuple[str, PriorityClass], Counter[tuple[str, ...]]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -190,7 +196,7 @@ class WaitingRoom:
                 self.serve(seat.pool_id)
 
     def _make_place(self, ticket: Ticket) -> None:
-        """Send others away who are less urgent, if there is no place else, or raise QueueFull."""
+        """Send others away who are less entitled, if there is no place else, or raise QueueFull."""
         leaving = self._displaced_by(ticket)
         if leaving is None:
             raise self._refused(QueueFull, Shed.FULL, ticket.route, ticket.priority, ticket.pools)
@@ -201,33 +207,54 @@ class WaitingRoom:
             )
 
     def _displaced_by(self, ticket: Ticket) -> list[Ticket] | None:
-        """Who of the same route has to go for it: the least urgent first, in its own class last.
+        """Who has to go for it, None if that is not enough.
 
-        Of a class the newest of whoever has most there, so that one caller's crowd keeps nobody
-        out; in its own only if that is more than a turn. None if that is not enough.
+        Where its route has too many, those of the route that are less entitled. Where there are too
+        many bytes, one after another of the route that holds the most: so no route keeps another
+        from holding as much as itself, and one that would hold most with it finds place only among
+        its own.
         """
-        waiting = self._routes.get(ticket.route.id) or ()
-        surplus = len(waiting) + 1 - ticket.route.max_queued
+        route_id, held = ticket.route.id, self._held.copy()
+        surplus = len(self._routes.get(route_id, ())) + 1 - ticket.route.max_queued
         surplus_bytes = self.held_bytes + ticket.held_bytes - self._max_held_bytes
-        leaving: list[Ticket] = []
         if surplus <= 0 and surplus_bytes <= 0:
-            return leaving
-        for one in self._less_entitled(ticket):
+            return []
+        held[route_id] += ticket.held_bytes
+        leaving: list[Ticket] = []
+        going = {route_id: self._less_entitled(ticket)}
+        while surplus > 0 or surplus_bytes > 0:
+            most = route_id if surplus > 0 else max(held, key=held.__getitem__)
+            if held[most] == held[route_id]:
+                most = route_id
+            if most not in going:
+                going[most] = self._least_urgent(most)
+            one = next(going[most], None)
+            if one is None:
+                return None
             leaving.append(one)
-            surplus, surplus_bytes = surplus - 1, surplus_bytes - one.held_bytes
-            if surplus <= 0 and surplus_bytes <= 0:
-                return leaving
-        return None
+            held[most] -= one.held_bytes
+            surplus -= most == route_id
+            surplus_bytes -= one.held_bytes
+        return leaving
 
     def _less_entitled(self, ticket: Ticket) -> Iterator[Ticket]:
-        """Those that would go for it, in the order in which they would."""
+        """Those of its route that would go for it, in the order in which they would.
+
+        The least urgent first, of a class the newest of whoever has most there, so that one
+        caller's crowd keeps nobody out; in its own class only if that is more than a turn.
+        """
         route_id = ticket.route.id
-        for priority in sorted(PriorityClass, key=URGENCY.__getitem__, reverse=True):
+        for priority in _LEAST_URGENT_FIRST:
             if is_more_urgent(ticket.priority, priority):
                 yield from self._newest(route_id, priority)
         shares = self._shares.get((route_id, ticket.priority))
         if shares and max(shares.values()) >= shares[ticket.path] + 2:
             yield next(self._newest(route_id, ticket.priority))
+
+    def _least_urgent(self, route_id: str) -> Iterator[Ticket]:
+        """All of a route that holds too much, in the order in which they would go."""
+        for priority in _LEAST_URGENT_FIRST:
+            yield from self._newest(route_id, priority)
 
     def _newest(self, route_id: str, priority: PriorityClass) -> Iterator[Ticket]:
         """Those of a route and class, first of all the newest of whoever has most there."""
@@ -242,6 +269,7 @@ class WaitingRoom:
 
     def _enter(self, ticket: Ticket, now_s: float) -> None:
         self.held_bytes += ticket.held_bytes
+        self._held[ticket.route.id] += ticket.held_bytes
         self._routes.setdefault(ticket.route.id, OrderedDict())[ticket] = None
         self._shares.setdefault((ticket.route.id, ticket.priority), Counter())[ticket.path] += 1
         is_first = False
@@ -258,10 +286,11 @@ class WaitingRoom:
 
     def _leave(self, ticket: Ticket, now_s: float, *, taken_by: Line | None = None) -> None:
         self.held_bytes -= ticket.held_bytes
+        self._held[ticket.route.id] -= ticket.held_bytes
         tickets = self._routes[ticket.route.id]
         del tickets[ticket]
         if not tickets:
-            del self._routes[ticket.route.id]
+            del self._routes[ticket.route.id], self._held[ticket.route.id]
         self._drop_share(ticket)
         for pool_id in ticket.pools:
             line = self._lines[pool_id]

@@ -64,6 +64,7 @@ def test_defaults_are_those_of_the_code() -> None:
         "GATEWAY_HOST": data.gateway_host,
         "GATEWAY_PROCESSES": str(data.gateway_processes),
         "BODY_LIMIT_MB": str(data.body_limit_bytes >> 20),
+        "LIMIT_END_USERS": str(data.limit_end_users),
         "LOG_LEVEL": data.log_level,
         "DEMO_ENGINE": "vllm" if local.has_engine else "none",
         "CONSOLE_PORT": str(local.console_port),

@@ -8,6 +8,7 @@ from inference.contract.kinds import Strategy
 from inference.decisions.breaker import Capacity
 from inference.decisions.dispatch import (
     Tried,
+    failure_to_tell,
     is_repeat,
     pick_worker,
     reads_prefixes,
@@ -249,3 +250,53 @@ def test_attempts_are_counted_over_all_tiers() -> None:
     assert left(plan, capacity("a0", "a1"), capacity("b0"), tried=(A,)) == ["a1"]
     both = (A, replace(A, worker_id="a1"))
     assert left(plan, capacity("a0", "a1"), capacity("b0"), tried=both) == []
+
+
+def sized(**tokens: int | None) -> Plan:
+    """The plan over pools of these names, each of a model with such a context."""
+    plan = planned(*tokens, attempts=9)
+    targets = (
+        replace(
+            one,
+            max_context_tokens=tokens[one.pool.name],
+            pool=replace(one.pool, model_id=f"mdl_{one.pool.name}"),
+        )
+        for one in plan.targets
+    )
+    return replace(plan, targets=tuple(targets))
+
+
+@pytest.mark.parametrize(
+    ("story", "told"),
+    [
+        ("a! b", 0),  # what befell the larger one is nothing the caller can mend
+        ("a! b c", 0),
+        ("a! b! c", 1),  # the largest that said so names the limit that counts
+        ("a! b!", 1),
+        ("a b", 1),
+        ("b a!", 0),  # the larger one was only ill: the smaller one's word misleads
+        ("c a! b", 2),
+        ("b a! c!", 0),
+        ("a a! b", 1),  # another worker of the same model would have said it too
+        ("x a!", 0),  # nobody knows how much it takes
+        ("a! x", 0),
+    ],
+)
+def test_a_caller_is_told_that_its_request_is_too_long_unless_that_misleads(
+    story: str, told: int
+) -> None:
+    """`!` said that the request is too long; the others failed in other ways."""
+    plan = sized(a=100, b=1_000, c=10_000, x=None)
+    tried = tuple(
+        Tried(f"tgt_{one[0]}", f"{one[0]}{number}", may_repeat=True, was_too_long=one.endswith("!"))
+        for number, one in enumerate(story.split())
+    )
+    assert failure_to_tell(plan, tried, is_out_of_retries=False) == told
+
+
+def test_without_a_retry_left_the_first_failure_is_told_if_it_is_of_that_kind() -> None:
+    plan = sized(a=100, b=1_000)
+    too_long = replace(A, was_too_long=True)
+    assert failure_to_tell(plan, (A, B), is_out_of_retries=True) == 0
+    assert failure_to_tell(plan, (too_long, B), is_out_of_retries=True) == 0
+    assert failure_to_tell(plan, (B, too_long), is_out_of_retries=True) == 0

@@ -250,6 +250,8 @@ def test_an_engine_sees_the_hosts_engine_settings_and_none_of_our_secrets() -> N
         "HEADWORKS_VAR": "/var/lib/headworks",
         "HEADWORKS_DATA_KEY": "secret",
         "HEADWORKS_STATE_URL": "unix:///run/state.sock",
+        "HEADWORKS_OTLP_HEADERS": "authorization=secret",
+        "OTEL_EXPORTER_OTLP_HEADERS": "authorization=secret",
         "DATABASE_URL": "postgresql://secret",
         "PYTHONPATH": "/console",
     }

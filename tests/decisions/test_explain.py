@@ -95,12 +95,37 @@ def test_limits_that_bear_on_it_say_what_they_want() -> None:
     assert (found.stake.floor, found.stake.take) == (500, 500)
 
 
+def test_a_limit_that_is_short_refuses_and_the_one_that_lasts_longest_is_told() -> None:
+    day = LimitRecord(
+        *("lim_d", "org_a", "day", LimitSubject.KEY, LimitUnit.REQUESTS, 10),
+        subject_id=KEY.id,
+        window=LimitWindow.DAY,
+    )
+    minute = replace(day, id="lim_m", window=LimitWindow.MINUTE)
+    parallel = replace(day, id="lim_p", unit=LimitUnit.PARALLEL, window=None)
+    limits = (parallel, minute, day)
+    assert explain(case(limits=limits)).refused_by is None
+    none_left = {(one.id, KEY.id): 0 for one in limits}
+    found = explain(case(limits=limits, left=none_left))
+    assert found.refused_by is not None
+    assert found.refused_by.bearing.limit.id == "lim_d"
+    assert (found.choice, found.targets, found.waits) == (None, (), False)
+    assert found.record is not None
+    assert found.record["limits"] == {"kept": ["lim_d", "lim_m", "lim_p"], "refused": "lim_d"}
+    # a request that may use more than there ever is
+    tokens = replace(day, unit=LimitUnit.TOTAL_TOKENS, amount=499, enforcement=Enforcement.STRICT)
+    assert explain(case(limits=(tokens,))).refused_by is not None
+    assert explain(case(limits=(replace(tokens, amount=500),))).refused_by is None
+
+
 def test_steps_in_force_at_its_route_are_taken() -> None:
     steps = (DegradationStep.SHED_BATCH,)
     route = replace(ROUTE, degradation=steps)
     batch = replace(FACTS, priority=PriorityClass.BATCH)
     found = explain(case(route, facts=batch, steps={"rt_m": 1}))
-    assert (found.is_shed, found.degraded, found.record) == (True, steps, None)
+    assert (found.is_shed, found.degraded, found.choice) == (True, steps, None)
+    assert found.record is not None
+    assert (found.record["degraded"], found.record["attempts"]) == (["shed_batch"], [])
     assert explain(case(route, facts=batch)).is_shed is False
 
 

@@ -1,9 +1,10 @@
 """Who may have how much of a worker, where there is room, and when a refused one comes back."""
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from inference.contract.kinds import PriorityClass
@@ -12,6 +13,9 @@ from inference.decisions.breaker import Capacity
 from inference.decisions.dispatch import Tried
 from inference.decisions.plan import Plan, RequestFacts, plan_request
 from inference.decisions.queueing import (
+    HEARD_S,
+    TOLD_S,
+    TURN_S,
     Crowd,
     Drain,
     drain_begun,
@@ -22,6 +26,7 @@ from inference.decisions.queueing import (
     retry_after_s,
     rooms_with_space,
     slots_of,
+    turn_of,
     work_of,
 )
 from tests.decisions.candidates import Candidate
@@ -96,21 +101,100 @@ def test_a_further_attempt_prefers_new_targets_and_takes_what_has_room() -> None
 
 
 def test_a_process_alone_has_every_slot_and_one_cut_off_an_equal_part() -> None:
-    assert slots_of(8, own=0, others=None, crowd=Crowd()) == 8
-    assert [slots_of(7, own=9, others=None, crowd=Crowd(2, turn)) for turn in (0, 1)] == [4, 3]
-    assert slots_of(1, own=0, others=None, crowd=Crowd(3, 2)) == 1
+    assert slots_of(8, told=0, others=None, crowd=Crowd()) == 8
+    assert [slots_of(7, told=9, others=None, crowd=Crowd(2, turn)) for turn in (0, 1, None)] == [
+        *(4, 3),
+        3,
+    ]
+    assert slots_of(1, told=0, others=None, crowd=Crowd(3, 2)) == 1
 
 
 def test_where_processes_outnumber_slots_each_may_have_one() -> None:
-    assert [slots_of(2, own=0, others=2, crowd=Crowd(4, turn)) for turn in range(4)] == [1] * 4
+    assert [slots_of(2, told=0, others=2, crowd=Crowd(4, turn)) for turn in range(4)] == [1] * 4
 
 
-def test_a_process_with_all_the_traffic_has_all_the_slots_within_seconds() -> None:
-    own, had = 0, []
-    for second in range(25):
-        own = slots_of(16, own=own, others=0, crowd=Crowd(4, second))
-        had.append(own)
-    assert (had[0], had[4], had[10], had[-1]) == (4, 9, 13, 16)
+def test_a_process_with_all_the_traffic_has_nearly_all_the_slots_in_time() -> None:
+    had = [0]
+    for _ in range(5):
+        had.append(slots_of(16, told=had[-1], others=0, crowd=Crowd(2, None)))
+    assert had == [0, 8, 12, 14, 15, 15]
+
+
+def test_turns_go_round_together_with_a_pause_between_them() -> None:
+    assert [turn_of(place, 7 * TURN_S) for place in (0, 1)] == [7, 8]
+    assert turn_of(0, 7 * TURN_S + HEARD_S) == 7
+    assert turn_of(0, 7 * TURN_S + TURN_S / 2) is None
+    assert turn_of(0, 8 * TURN_S - 0.001) is None
+    assert turn_of(0, 8 * TURN_S) == 8
+
+
+@dataclass
+class Process:
+    """A gateway process before one worker: what it has, says and hears, a second late each way."""
+
+    place: int
+    writes_s: float
+    reads_s: float
+    ends: list[float] = field(default_factory=list)
+    most: int = 0
+    others: int = 0
+    told: list[tuple[float, int]] = field(default_factory=lambda: [(0.0, 0)])
+    is_asked: bool = False
+
+    def heard(self, now: float, late_s: float) -> int:
+        """What the others hear of it."""
+        return next(count for at, count in reversed(self.told) if at <= max(now - late_s, 0.0))
+
+    def share(self, limit: int, processes: int, now: float) -> None:
+        least = min([count for at, count in self.told if at >= now - TOLD_S] + [len(self.ends)])
+        least = least if now > TOLD_S else 0
+        crowd = Crowd(processes, turn_of(self.place, now))
+        self.most = slots_of(limit, told=least, others=self.others, crowd=crowd)
+
+
+@settings(deadline=None)
+@given(
+    limit=st.integers(1, 20),
+    processes=st.integers(2, 4),
+    seed=st.integers(0, 2**32),
+    late_s=st.floats(0.0, 0.3),
+)
+@example(limit=8, processes=4, seed=3, late_s=0.2)
+def test_however_old_the_figures_are_all_together_never_have_more_than_there_is(
+    limit: int, processes: int, seed: int, late_s: float
+) -> None:
+    """Each says once a second what it has, reads what the others said, and takes what it may.
+
+    Who wants some at all changes by chance, and who does takes all it gets.
+    """
+    chance = Random(seed)
+    crowd = [Process(place, chance.random(), chance.random()) for place in range(processes)]
+    now = 0.0
+    while now < 40.0:
+        now += 0.1
+        for one in crowd:
+            one.ends = [end for end in one.ends if end > now]
+            if chance.random() < 0.03:
+                one.is_asked = not one.is_asked
+        for one in crowd:
+            if now >= one.writes_s:
+                one.writes_s += 1.0
+                one.told.append((now, len(one.ends)))
+                one.share(limit, processes, now)
+            if now >= one.reads_s:
+                one.reads_s += 1.0
+                one.others = sum(other.heard(now, late_s) for other in crowd if other is not one)
+                one.share(limit, processes, now)
+        for one in chance.sample(crowd, processes):
+            while one.is_asked and len(one.ends) < one.most:
+                one.ends.append(now + chance.uniform(0.5, 8.0))
+        under_way = sum(len(one.ends) for one in crowd)
+        # an idle worker keeps nobody waiting: whoever has none may have one
+        assert under_way <= (limit if limit >= processes else limit + processes - 1)
+
+
+def _others(waiting: list[int], one: int) -> dict[str, int]:
+    return {"p": sum(waiting) - waiting[one]}
 
 
 @given(
@@ -119,7 +203,7 @@ def test_a_process_with_all_the_traffic_has_all_the_slots_within_seconds() -> No
     processes=st.integers(2, 4),
     ending=st.integers(0, 5),
 )
-def test_by_the_same_figures_all_together_never_have_more_than_there_is(
+def test_by_the_same_figures_all_together_have_what_there_is_at_most(
     limit: int, wanted: list[list[int]], processes: int, ending: int
 ) -> None:
     """Each second all say what they have and how many wait, then take what they may."""
@@ -129,7 +213,7 @@ def test_by_the_same_figures_all_together_never_have_more_than_there_is(
         most = [
             slots_of(
                 limit,
-                own=own[one],
+                told=own[one],
                 others=sum(own) - own[one],
                 crowd=Crowd(processes, one + second, _others(waiting, one)),
                 pool_id="p",
@@ -143,17 +227,13 @@ def test_by_the_same_figures_all_together_never_have_more_than_there_is(
         assert sum(own) <= max(limit, processes if limit < processes else 0)
 
 
-def _others(waiting: list[int], one: int) -> dict[str, int]:
-    return {"p": sum(waiting) - waiting[one]}
-
-
 def test_who_has_too_much_gives_it_back_while_others_wait() -> None:
     own = [12, 0, 0]
     for second in range(30):
         most = [
             slots_of(
                 12,
-                own=own[one],
+                told=own[one],
                 others=sum(own) - own[one],
                 crowd=Crowd(3, one + second, {"p": 9}),
                 pool_id="p",

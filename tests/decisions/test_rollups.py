@@ -5,10 +5,10 @@ from datetime import UTC, date, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.decisions.rollups import DayKey, MinuteKey, RollUps, Sums, roll_up
+from controlplane.decisions.rollups import DayKey, MinuteKey, RollUps, RuleKey, Sums, roll_up
 from inference.contract.events import Charge, End, Usage
 from inference.contract.kinds import ChargeKind, Outcome
-from tests.controlplane.ledger_events import make_charge, make_end
+from tests.controlplane.ledger_events import make_charge, make_end, make_origin
 
 MINUTE = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
 
@@ -48,6 +48,17 @@ def test_a_lost_gateway_is_an_error_and_a_missing_price_is_counted_not_added() -
     lost = make_end(charges=(unpriced,), outcome=Outcome.LOST_GATEWAY)
     ((_, sums),) = roll_up([lost]).minutes
     assert sums == Sums(requests=1, errors=1, attempts=1, unknown_usage=1, unknown_cost=1)
+
+
+def test_rules_count_the_requests_they_took_whatever_became_of_them() -> None:
+    by_rule = make_origin(rule_id="rule_1")
+    twice = (make_charge(), make_charge(attempt=2))
+    ends = [
+        make_end(1, origin=by_rule, charges=twice),
+        make_end(2, origin=by_rule, charges=(), outcome=Outcome.REFUSED, http_status=503),
+        make_end(3),
+    ]
+    assert roll_up(ends).rules == ((RuleKey("org_a", MINUTE, "rt_1", "rule_1"), 2),)
 
 
 def test_days_are_summed_by_every_dimension() -> None:

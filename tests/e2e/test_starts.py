@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import openai
 import pytest
 
+from tests.e2e.conftest import port_of
+from tests.e2e.departures import AT_ONCE, check_departures
 from tests.e2e.scores import check_scores
 from tests.e2e.test_engine import DEMO_POOL, pool_of
 from tests.installation import Installation, processes_of, wait_until
@@ -30,12 +32,13 @@ def embedding_pool(installation: Installation) -> Iterator[str]:
     """
     pool = pool_of(installation, EMBEDDING_POOL)
     assert pool["power"] == "stopped"
-    path = f"/pools/{pool['id']}/"
-    installation.api("PATCH", path, {"power": "running"})
+    path, arguments = f"/pools/{pool['id']}/", pool["engine_arguments"]
+    few = {**arguments, "max_num_seqs": AT_ONCE}
+    installation.api("PATCH", path, {"power": "running", "engine_arguments": few})
     try:
         yield path
     finally:
-        installation.api("PATCH", path, {"power": "stopped"})
+        installation.api("PATCH", path, {"power": "stopped", "engine_arguments": arguments})
 
         def is_gone() -> bool:
             return not installation.find(SERVER, SERVED_MODELS[EMBEDDING_POOL])
@@ -83,6 +86,7 @@ def test_the_embedding_pool_is_started_serves_and_is_stopped_again(
     assert (row["prompt_tokens"], row["completion_tokens"]) == (answer.usage.prompt_tokens, 0)
     assert [one["kind"] for one in row["charges"]] == ["final"]
     check_scores(installation, client)
+    check_departures(installation, port_of(installation, SERVED_MODELS[EMBEDDING_POOL]))
     with pytest.raises(openai.BadRequestError, match="not /v1/chat/completions") as refusal:
         client.chat.completions.create(
             model="embed", messages=[{"role": "user", "content": "hello"}]

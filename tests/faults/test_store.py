@@ -5,6 +5,7 @@ Streams run on both gateways. No caller notices, and the ledger has every reques
 
 import os
 import signal
+import time
 from functools import partial
 
 import pytest
@@ -12,9 +13,12 @@ from redis import Redis
 
 from inference.contract import wire
 from tests.faults.fleet import Fleet, all_ok, ask_all, environment_of
+from tests.faults.stores import administered_store
 from tests.installation import wait_until
 
 pytestmark = pytest.mark.fault
+
+PAUSE_MS = 15_000
 
 
 def store_of(fleet: Fleet) -> Redis:
@@ -30,6 +34,22 @@ def test_a_store_that_accepts_and_never_answers_is_noticed_by_no_caller(fleet: F
             one.wait()
         expected |= ask_all(fleet)
     fleet.settle(all_ok(streams) | expected)
+
+
+def test_a_paused_store_is_noticed_by_no_caller_and_gets_the_ends_afterwards(fleet: Fleet) -> None:
+    with administered_store(fleet) as admin:
+        fleet.take_stock()
+        with fleet.under_load() as streams:
+            paused_s = time.monotonic()
+            admin.execute_command("CLIENT", "PAUSE", PAUSE_MS, "ALL")
+            expected = ask_all(fleet)
+            for one in streams:
+                one.wait()
+            expected |= ask_all(fleet)
+            assert time.monotonic() - paused_s < PAUSE_MS / 1000  # all that while it was paused
+            admin.ping()  # it waits like everybody's
+            assert time.monotonic() - paused_s >= PAUSE_MS / 1000
+        fleet.settle(all_ok(streams) | expected)
 
 
 @pytest.mark.parametrize("name", ["valkey-state", "valkey-cache"])

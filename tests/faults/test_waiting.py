@@ -4,7 +4,6 @@ import os
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from statistics import median
 
 import pytest
 
@@ -15,7 +14,7 @@ from tests.installation import wait_until
 
 pytestmark = pytest.mark.fault
 
-SLOTS, PROCESSES = 8, 4
+SLOTS = 8
 
 
 @contextmanager
@@ -62,8 +61,7 @@ def test_a_killed_child_takes_those_who_wait_in_it_alone_and_the_others_share_th
         opened = journalled_openings(fleet) - fleet.known
         while any(one.thread.is_alive() for one in streams):
             peaks.append(fleet.upstream.report().open_calls)
-        assert median(peaks) <= SLOTS
-        assert max(peaks) <= SLOTS + PROCESSES  # what the others begin is seen up to 2 s late
+        assert max(peaks) <= SLOTS
         broken = [one for one in streams if not one.is_whole]
         assert broken
         assert all(one in streams[1::2] for one in broken)

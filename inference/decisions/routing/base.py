@@ -57,7 +57,8 @@ class Room(Generic[C]):
     """A target and those of its workers that may be sent the next attempt: one at least.
 
     `position` is the target's in the plan; `is_panic` says that breakers were ignored. The request
-    costs `cost_max_nanousd` there at most, None is not known.
+    costs `cost_max_nanousd` there at most, None is not known. It is asked in another endpoint's
+    words if it `is_bridged`.
     """
 
     target: TargetRecord
@@ -65,6 +66,7 @@ class Room(Generic[C]):
     position: int = 0
     is_panic: bool = False
     cost_max_nanousd: int | None = None
+    is_bridged: bool = False
 
 
 @frozen

@@ -23,8 +23,10 @@ from controlplane.local.problems import LocalProblem
 from controlplane.local.roles import (
     Installation,
     check_given_models,
+    common_environment,
     control_environment,
     data_environment,
+    gateway_environment,
     plan_stores,
     seed_environment,
 )
@@ -190,6 +192,19 @@ def test_the_data_plane_is_told_no_secret_it_can_do_without(tmp_path: Path) -> N
     assert control["HEADWORKS_STATE_URL"].startswith("unix://control:")
     assert control["HEADWORKS_CACHE_URL"].startswith("unix://control:")
     assert control["HEADWORKS_BROKER_URL"].startswith("redis+socket://broker:")
+
+
+def test_what_the_receiver_of_spans_wants_is_told_to_gateways_alone(tmp_path: Path) -> None:
+    secret = "authorization=Bearer%20canary"
+    installation = make_installation(tmp_path, OTLP_HEADERS=secret, TRACE_ENGINES="1")
+    assert gateway_environment(installation)["HEADWORKS_OTLP_HEADERS"] == secret
+    others = (
+        data_environment(installation),
+        control_environment(installation, None),
+        seed_environment(installation, None),
+        common_environment(installation),
+    )
+    assert [one for one in others if "canary" in str(one)] == []
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from inference.contract.codec import encode_vitals
 from inference.contract.kinds import ProcessRole
 from inference.contract.vitals import Vitals, WorkerGauges
 from inference.contract.wire import SEEN, vitals_key
-from inference.decisions.queueing import Crowd
+from inference.decisions.queueing import ALONE, Crowd
 from inference.fleet.peers import PeerLoad, Peers, crowd_of, loads_of
 from inference.vitals import VitalsWriter
 from tests.contract.samples import VITALS
@@ -64,7 +64,8 @@ def test_the_crowd_is_who_is_alive_and_what_waits_at_the_others() -> None:
     crowd = crowd_of(records, own=names[1], now=NOW)
     assert (crowd.processes, crowd.queued) == (3, {"p": 12})
     turns = {crowd_of(records, own=name, now=NOW).turn for name in names}
-    assert turns == {1_000, 1_001, 1_002}
+    assert turns == {100, 101, 102}
+    assert crowd_of(records, own=names[0], now=NOW + 7).turn is None
     assert crowd_of(records[1:], own=ME, now=NOW).processes == 3
 
 
@@ -98,7 +99,7 @@ def test_a_cache_counts_only_while_its_figure_is_fresh(
 class Reading:
     """Peers read from a store, and the loads they led to."""
 
-    def __init__(self, client: Redis) -> None:
+    def __init__(self, client: Redis, crowd: Crowd = ALONE) -> None:
         self.applied: list[Mapping[str, PeerLoad]] = []
         self.crowds: list[Crowd | None] = []
         self.stopwatch = HandClock(50.0)
@@ -108,6 +109,7 @@ class Reading:
             apply=self.take,
             clock=lambda: NOW,
             stopwatch=self.stopwatch,
+            crowd=crowd,
         )
 
     def take(self, loads: Mapping[str, PeerLoad], crowd: Crowd | None) -> None:
@@ -125,13 +127,16 @@ async def test_loads_come_from_the_vitals_of_live_processes(client: Redis, admin
     await admin.set(vitals_key("odd/0"), b'{"v":99,"d":{}}')
     await reading.peers.read()
     await admin.delete(vitals_key("h/0"))
-    await reading.peers.read()
+    for _ in range(4):
+        reading.stopwatch.move(2.0)
+        await reading.peers.read()
     assert reading.applied == [
         {},
         {"w0": PeerLoad(inflight=5)},
-        {"w0": PeerLoad(inflight=2)},
+        *[{"w0": PeerLoad(inflight=2)}] * 4,
     ]
-    assert reading.crowds == [Crowd(1, 1_000), Crowd(3, 1_000), Crowd(2, 1_000)]
+    # who is missing has not said that it is done: it counts for a while
+    assert [crowd and crowd.processes for crowd in reading.crowds] == [1, 3, 3, 3, 2, 2]
 
 
 async def test_without_the_store_the_last_load_stands_for_as_long_as_a_record_lives(
@@ -153,5 +158,14 @@ async def test_without_the_store_the_last_load_stands_for_as_long_as_a_record_li
         {"w0": PeerLoad(inflight=2)},
         {},
     ]
-    assert reading.crowds == [Crowd(2, 1_000), None, None, None]
+    assert reading.crowds == [Crowd(2, 100), None, None, None]
     assert [line["event"] for line in logs] == ["state store unavailable"]
+
+
+async def test_a_store_that_is_back_is_believed_once_all_may_have_written(client: Redis) -> None:
+    reading = Reading(client, crowd=Crowd(2))
+    await reading.peers.read()
+    for passed_s in (60.0, 1.0, 1.0, 1.0):
+        reading.stopwatch.move(passed_s)
+        await reading.peers.read()
+    assert reading.crowds == [Crowd(2, 100), None, None, None, Crowd(2, 100)]

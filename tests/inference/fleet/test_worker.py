@@ -6,6 +6,7 @@ import pytest
 
 from inference.contract.kinds import BreakerState, WorkerState
 from inference.decisions.breaker import BreakerPolicy, Verdict
+from inference.decisions.queueing import Crowd
 from inference.fleet.breakers import WorkerBreaker
 from inference.fleet.worker import USUAL_PREFILL_RATE, Address, Worker
 from inference.workers.connections import Connections
@@ -175,3 +176,33 @@ def test_what_was_learned_of_first_tokens_is_forgotten_with_its_life(worker: Wor
     assert worker.first_token_s is None
     before.note_content(101.0)
     assert worker.first_token_s is None
+
+
+def test_slots_are_shared_by_the_least_that_the_others_were_told_of_late(worker: Worker) -> None:
+    worker.slots, two = 8, Crowd(2)
+
+    def most_at(now_s: float) -> int:
+        worker.tell(now_s)
+        worker.share_slots(two)
+        return worker.most
+
+    assert most_at(0.0) == 4
+    leases = [worker.lease() for _ in range(4)]
+    assert (worker.is_full, most_at(1.0), most_at(5.0)) == (True, 4, 4)
+    assert most_at(7.0) == 6  # by now everybody has heard of these four
+    leases[0].release()
+    worker.share_slots(two)
+    assert worker.most == 6  # three, and half of five
+    leases.append(worker.lease())
+    assert most_at(8.0) == 6
+    assert most_at(60.0) == 4  # it has said nothing for long, so others think that it has nothing
+    worker.share_slots(two, is_fresh=False)
+    assert worker.most == 4
+
+
+def test_who_is_about_to_be_sent_counts_for_what_is_told(worker: Worker) -> None:
+    worker.slots, worker.promised = 8, 4
+    for now_s in (0.0, 4.0, 8.0):
+        worker.tell(now_s)
+    worker.share_slots(Crowd(2))
+    assert worker.most == 6

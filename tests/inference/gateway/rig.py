@@ -45,6 +45,7 @@ from inference.journal import JournalUnavailable
 from inference.limits.broker import Broker
 from inference.limits.leases import Leases
 from inference.limits.limiter import Limiter, make_limiter
+from inference.limits.names import MOST_END_USERS
 from inference.observability.metrics import GatewayMetrics
 from inference.queues.ladders import Ladders
 from inference.queues.room import MAX_HELD_BYTES, WaitingRoom
@@ -244,6 +245,8 @@ async def running_gateway(
     is_hot: bool = True,
     tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
     store: Redis | None = None,
+    most_end_users: int = MOST_END_USERS,
+    idle_s: float = 5,
 ) -> AsyncIterator[Gateway]:
     """A gateway of this configuration, gone at the end of the block.
 
@@ -271,7 +274,7 @@ async def running_gateway(
         holder=Holder(None),
         state_store=StateStore(),
         fleet=fleet,
-        limiter=make_limiter(registry, stopwatch=time.perf_counter),
+        limiter=make_limiter(registry, stopwatch=time.perf_counter, most_end_users=most_end_users),
         connections=connections,
         registry=registry,
         tasks=state.tasks,
@@ -285,7 +288,7 @@ async def running_gateway(
     )
     protocol = HotProtocol if is_hot else GatewayProtocol
     async with limits_kept_in(store, gateway.limiter.leases):
-        async with _serving(gateway.app, protocol, listener, state):
+        async with _serving(gateway.app, protocol, listener, state, idle_s=idle_s):
             yield gateway
     connections.close()
     await asyncio.sleep(0)
@@ -361,10 +364,16 @@ async def limits_kept_in(store: Redis | None, leases: Leases) -> AsyncIterator[N
 
 @asynccontextmanager
 async def _serving(
-    app: GatewayApp, protocol: type[GatewayProtocol], listener: socket.socket, state: ServerState
+    app: GatewayApp,
+    protocol: type[GatewayProtocol],
+    listener: socket.socket,
+    state: ServerState,
+    *,
+    idle_s: float,
 ) -> AsyncIterator[None]:
     """Accept on this listener without the server's own start and stop, which take 0.3 s."""
     config = Config(app, http=protocol, ws="none", lifespan="off", log_config=None)
+    config.timeout_keep_alive = idle_s  # type: ignore[assignment]
     config.load()
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: protocol(config, state, {}), sock=listener)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from inference.contract.snapshot import ModelRecord
+from inference.contract.snapshot import ConfigSnapshot, ModelRecord
 from tests.inference.gateway.client import chat
 from tests.inference.gateway.rig import (
     Gateway,
@@ -113,6 +113,74 @@ async def test_a_request_goes_to_the_model_it_fits_before_any_call_is_made(
         # one that is too long for both is the engines' to refuse
         assert (await chat(gateway.port, max_tokens=5_000)).status == 200
         assert len(upstream.calls) == 1
+
+
+def in_two_sizes(
+    first: Upstream, second: Upstream, *names: str, **changes: object
+) -> ConfigSnapshot:
+    """The route `m` over a small model at the first upstream and a big one at the second."""
+    pools = (
+        pool_record("small", first.base_url, model_id="mdl_small"),
+        pool_record("big", second.base_url, model_id="mdl_big"),
+    )
+    models = tuple(
+        ModelRecord(f"mdl_{name}", "org_a", name, max_context_tokens=size)
+        for name, size in {"small": 100, "big": 1_000}.items()
+    )
+    route = route_record(*(names or ("small", "big")), **changes)
+    return configuration(*pools, routes=(route,), models=models)
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        Behaviour(status=500),
+        Behaviour(status=503),
+        Behaviour(before_head="reset"),
+        Behaviour(delay_ms=5_000),
+    ],
+    ids=["broken", "full", "lost", "silent"],
+)
+@pytest.mark.parametrize("wording", [WORDINGS[0], WORDINGS[-1]], ids=["number", "no number"])
+async def test_if_the_larger_model_fails_the_caller_is_told_that_it_is_too_long_and_the_limit(
+    upstream: Upstream, other_upstream: Upstream, failure: Behaviour, wording: object
+) -> None:
+    upstream.play(too_long(wording))
+    other_upstream.play(failure)
+    snapshot = in_two_sizes(upstream, other_upstream, first_byte_timeout_ms=200)
+    async with running_gateway(snapshot) as gateway:
+        reply = await chat(gateway.port)
+        assert (reply.status, reply.error["code"]) == (400, "context_length_exceeded")
+        assert " 100 tokens" in str(reply.error["message"])
+        first, second = gateway.books.end.charges
+        assert (first.target_id, first.error_code) == ("tgt_small", "upstream_refused")
+        assert (second.target_id, second.error_code) != ("tgt_big", None)
+        assert gateway.books.end.error_code == "upstream_refused"
+        assert gateway.inflight == 0
+
+
+async def test_a_stream_that_comments_began_ends_with_the_same_word(
+    upstream: Upstream, other_upstream: Upstream
+) -> None:
+    upstream.play(too_long(WORDINGS[0]))
+    other_upstream.play(Behaviour(delay_ms=300, status=500))
+    snapshot = in_two_sizes(upstream, other_upstream, keep_alive_ms=50)
+    async with running_gateway(snapshot) as gateway:
+        reply = await chat(gateway.port, stream=True)
+        assert reply.status == 200
+        assert json.loads(reply.events[-1])["error"]["code"] == "context_length_exceeded"
+
+
+async def test_if_the_larger_model_is_only_ill_a_smaller_ones_limit_misleads_nobody(
+    upstream: Upstream, other_upstream: Upstream
+) -> None:
+    upstream.play(too_long(WORDINGS[0]))
+    other_upstream.play(Behaviour(status=500))
+    snapshot = in_two_sizes(upstream, other_upstream, "big", "small")
+    async with running_gateway(snapshot) as gateway:
+        reply = await chat(gateway.port)
+        assert (reply.status, reply.error["code"]) == (502, "upstream_failed")
+        assert len(gateway.books.end.charges) == 2
 
 
 @pytest.mark.parametrize("wording", WORDINGS)

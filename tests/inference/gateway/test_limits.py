@@ -74,7 +74,10 @@ def limited(upstream: Upstream, *limits: LimitRecord, **route: object) -> Config
 
 @asynccontextmanager
 async def serving(
-    client: Redis | None, upstream: Upstream, *limits: LimitRecord, **route: object
+    client: Redis | None,
+    upstream: Upstream,
+    *limits: LimitRecord,
+    **route: object,
 ) -> AsyncIterator[Gateway]:
     async with running_gateway(limited(upstream, *limits, **route), store=client) as gateway:
         yield gateway
@@ -322,14 +325,6 @@ async def test_every_subject_is_limited(
     one = requests(1, subject=subject, subject_id=subject_id)
     async with serving(store, upstream, one) as gateway:
         assert await times(2, gateway) == [200, 429]
-
-
-async def test_end_users_are_counted_apart(store: Redis, upstream: Upstream) -> None:
-    each = requests(1, subject=LimitSubject.END_USER, subject_id=None)
-    async with serving(store, upstream, each) as gateway:
-        for user in ("ann", "bob"):
-            assert await times(2, gateway, user=user) == [200, 429]
-        assert await times(2, gateway) == [200, 200]
 
 
 async def test_a_stream_says_what_is_left_before_it_begins(

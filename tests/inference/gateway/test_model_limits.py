@@ -111,6 +111,52 @@ async def test_what_a_fallback_used_counts_on_the_model_that_answered(
             assert reply.headers["x-ratelimit-remaining-tokens"] == left
 
 
+FREE_RETRIES = 10
+
+
+async def test_what_is_passed_over_for_a_limit_spends_no_retry(
+    store: Redis, upstream: Upstream, other_upstream: Upstream
+) -> None:
+    upstream.play(BROKEN)
+    # three models: the first fails, the second has no room within its limit, the third answers
+    pools = (
+        pool_record("a", upstream.base_url, breaker_min_requests=10_000),
+        pool_record("b", other_upstream.base_url, model_id="mdl_b"),
+        pool_record("c", other_upstream.base_url, model_id="mdl_c"),
+    )
+    models = (MODEL, ModelRecord("mdl_b", "org_a", "b"), ModelRecord("mdl_c", "org_a", "c"))
+    route = route_record("a", "b", "c", retry_budget_percent=0)
+    route = replace(
+        route, targets=tuple(replace(one, tier=tier) for tier, one in enumerate(route.targets))
+    )
+    limits = (of_model(LimitUnit.REQUESTS, 0, "b"),)
+    snapshot = configuration(*pools, routes=(route,), models=models, limits=limits)
+    async with running_gateway(snapshot, store=store) as gateway:
+        for _ in range(FREE_RETRIES):
+            assert (await chat(gateway.port)).status == 200
+            assert served(gateway) == ["tgt_a", "tgt_c"]
+        reply = await chat(gateway.port)
+        assert (reply.status, reply.error["code"]) == (502, "upstream_failed")
+        assert gateway.metric("retries_total", route="rt_m", result="made") == FREE_RETRIES
+        assert gateway.metric("retries_total", route="rt_m", result="refused") == 1
+
+
+async def test_a_hedge_that_is_refused_by_a_limit_spends_no_retry(
+    store: Redis, upstream: Upstream, other_upstream: Upstream
+) -> None:
+    upstream.play(Behaviour(delay_ms=60))
+    limits = (of_model(LimitUnit.REQUESTS, 0, "b"),)
+    changes = {"hedge_after_ms": 10, "retry_budget_percent": 0}
+    snapshot = two_models(upstream, other_upstream, *limits, **changes)
+    async with running_gateway(snapshot, store=store) as gateway:
+        for _ in range(FREE_RETRIES + 1):
+            assert (await chat(gateway.port)).status == 200
+        assert gateway.metric("hedges_total", route="rt_m", result="refused") == FREE_RETRIES + 1
+        gateway.apply(two_models(upstream, other_upstream, **changes))
+        assert (await chat(gateway.port)).status == 200
+        assert len(other_upstream.calls) == 1
+
+
 async def test_a_hedge_goes_to_no_model_that_reached_its_limit(
     store: Redis, upstream: Upstream, other_upstream: Upstream
 ) -> None:

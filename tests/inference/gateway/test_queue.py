@@ -134,7 +134,7 @@ async def test_a_route_may_forbid_waiting(upstream: Upstream) -> None:
 
 
 async def test_the_urgent_go_first_and_the_wait_is_told(upstream: Upstream) -> None:
-    upstream.play(Behaviour(delay_ms=60))
+    upstream.play(Behaviour(delay_ms=800, calls=1), Behaviour(delay_ms=60))
     async with narrow(upstream) as gateway:
         first = await begin(gateway, upstream)
         order = ("batch", "default", "interactive")
@@ -177,6 +177,30 @@ async def test_what_finds_room_at_another_target_does_not_wait(
             True,
         ]
         assert len(upstream.calls) + len(other_upstream.calls) == 3
+
+
+async def test_a_further_attempt_that_gets_no_room_spends_no_retry(
+    upstream: Upstream, other_upstream: Upstream
+) -> None:
+    upstream.play(Behaviour(status=500))
+    other_upstream.play(Behaviour(before_head="hang"))
+    pools = (
+        pool_record("a", upstream.base_url, breaker_min_requests=10_000),
+        pool_record("b", other_upstream.base_url, worker_concurrency=1),
+    )
+    route = route_record("a", "b", retry_budget_percent=0, max_queue_wait_ms=20)
+    async with running_gateway(configuration(*pools, routes=(route,), keys=KEYS)) as gateway:
+        async with opened(gateway.port, asked()) as call:
+            await asyncio.to_thread(other_upstream.wait_for, lambda report: report.open_calls == 1)
+            for _ in range(12):  # there are ten without a budget
+                reply = await chat(gateway.port)
+                assert (reply.status, reply.error["code"]) == (502, "upstream_failed")
+            call.leave()
+            await gateway.wait_for(lambda: not gateway.inflight)
+        other_upstream.play(Behaviour())
+        assert (await chat(gateway.port)).status == 200
+        assert gateway.metric("retries_total", route="rt_m", result="made") == 2
+        assert gateway.metric("retries_total", route="rt_m", result="refused") is None
 
 
 async def test_a_worker_of_which_nobody_said_what_it_takes_is_never_full(
@@ -274,20 +298,6 @@ async def test_those_who_wait_go_on_when_the_worker_before_them_is_killed(
             assert {one.status for one in replies} == {200}
             await gateway.wait_ended(4)
             assert_empty(gateway)
-
-
-async def test_the_others_slots_are_theirs(upstream: Upstream) -> None:
-    async with narrow(upstream, slots=4, max_queue_wait_ms=50) as gateway:
-        fleet = gateway.fleet
-        fleet.apply_loads({"pool_a-0": PeerLoad(inflight=4)}, Crowd(2))
-        assert (await chat(gateway.port)).error["code"] == "queue_timeout"
-        task = asyncio.create_task(chat(gateway.port))
-        await gateway.wait_for(lambda: gateway.waiting.waiting == 1)
-        fleet.apply_loads({"pool_a-0": PeerLoad(inflight=3)}, Crowd(2))
-        assert (await task).status == 200
-        fleet.apply_loads({}, None)  # nothing was heard for long: an equal part
-        (worker,) = fleet.ready("pool_a")
-        assert worker.most == 2
 
 
 async def test_a_stop_ends_those_who_wait(upstream: Upstream) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from controlplane.decisions.rollups import roll_up
 from inference.contract.events import Charge, End, Usage
-from inference.contract.kinds import Outcome
+from inference.contract.kinds import Outcome, PriorityClass
 from inference.contract.vitals import TRAFFIC_BUCKET_S, Traffic
 from inference.decisions.histograms import bucket_of
 from inference.gateway.traffic import REPORTED_S, TrafficCounter
@@ -49,6 +49,26 @@ def test_a_stream_counts_whole_with_both_of_its_times() -> None:
             output_token_ms={bucket_of((3_674.6 - 232.6) / 181): 1},
         ),
     )
+
+
+def test_who_is_sent_away_for_want_of_room_counts_by_class() -> None:
+    def shed(code: str, priority: PriorityClass | None, status: int = 503) -> End:
+        refused = {"charges": (), "outcome": Outcome.REFUSED, "http_status": status}
+        return at(0, origin=make_origin(priority=priority), error_code=code, **refused)
+
+    batch, interactive = PriorityClass.BATCH, PriorityClass.INTERACTIVE
+    ends = (
+        *(shed(code, batch) for code in ("queue_full", "queue_timeout", "request_shed")),
+        shed("queue_full", interactive),
+        # of no class: an older gateway's
+        shed("queue_full", None),
+        # no capacity is no want of room, nor is a limit
+        shed("no_capacity", batch),
+        shed("rate_limit_exceeded", batch, status=429),
+    )
+    (record,) = counted(*ends)
+    assert record.shed == {"batch": 3, "interactive": 1, "default": 1}
+    assert record.requests == 7
 
 
 def test_an_answer_in_one_piece_has_no_times_of_a_stream() -> None:

@@ -57,10 +57,18 @@ def settings_for(var: Path, **fields: object) -> Settings:
     return replace(plain, **fields)  # type: ignore[arg-type]
 
 
+RECEIVERS_SECRET = "canary-of-the-receiver"
+
+
 def host_for(var: Path, *, clock: Callable[[], float] = time.time, **fields: object) -> Host:
     """A host under test, with the environment of a supervisor that holds secrets."""
     settings = settings_for(var, **fields)
-    environ = {"PATH": os.environ["PATH"], "HEADWORKS_DATA_KEY": "secret"}
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HEADWORKS_DATA_KEY": "secret",
+        "HEADWORKS_OTLP_HEADERS": f"x-key={RECEIVERS_SECRET}",
+        "OTEL_EXPORTER_OTLP_HEADERS": f"x-key={RECEIVERS_SECRET}",
+    }
     return Host(settings, environ, clock, ProbeClient(own_ports=settings.own_ports))
 
 

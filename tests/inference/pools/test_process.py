@@ -23,6 +23,7 @@ from inference.pools.provisioners.process import ProcessProvisioner
 from tests.inference.pools.engines import (
     DATA_KEY,
     POOL,
+    RECEIVERS_SECRET,
     StandinLine,
     host_for,
     reap,
@@ -92,6 +93,31 @@ async def test_its_key_is_in_its_environment_and_not_on_its_command_line(
     assert environment["VLLM_API_KEY"] == key
     assert "HEADWORKS_DATA_KEY" not in environment
     assert key not in read(Path(f"/proc/{record.pid}/cmdline"))
+
+
+def files_in(folder: Path) -> list[Path]:
+    return [one for one in folder.rglob("*") if one.is_file()]
+
+
+def holders_of(secret: str, files: list[Path]) -> list[Path]:
+    """Those of these files that hold it."""
+    return [one for one in files if secret.encode() in one.read_bytes()]
+
+
+async def test_what_the_receiver_of_spans_wants_reaches_no_engine_and_no_log(
+    provisioner: ProcessProvisioner, var: Path, line: StandinLine
+) -> None:
+    spec = await started(provisioner)
+    await seen_ready(provisioner, spec.id)
+    (record,) = records_of(var)
+    await until(lambda: len(members_of(record.pid)) == 2, "its child in the same group")
+    places = [Path(f"/proc/{pid}") for pid in members_of(record.pid)]
+    told = [place / file for place in places for file in ("environ", "cmdline")]
+    assert holders_of(RECEIVERS_SECRET, [*told, *files_in(var)]) == []
+    assert holders_of(worker_key(DATA_KEY, "pool_a-0"), told) != []
+    assert var / "logs" / "workers" / "pool_a-0.log" in files_in(var)
+    environment = json.loads(read(line.mood.with_suffix(".environment")))
+    assert not any(name.endswith("OTLP_HEADERS") for name in environment)
 
 
 async def test_readiness_is_one_real_completion(

@@ -1,0 +1,314 @@
+"""Explain against the live path, degraded and within limits: a thousand requests, equal records."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+from redis.asyncio import Redis
+
+from inference.contract.kinds import (
+    DegradationStep,
+    Endpoint,
+    Enforcement,
+    LimitSubject,
+    LimitUnit,
+    LimitWindow,
+)
+from inference.contract.snapshot import ConfigSnapshot, LimitRecord
+from inference.decisions.admission import Bearing
+from inference.decisions.degradation.ladder import Ladder
+from inference.decisions.explain import Case, Explanation, explain
+from inference.decisions.facts import RequestFacts
+from inference.decisions.plan import Plan, Refusal, plan_request
+from inference.errors import GatewayError, NoCapacity, QueueFull, RateLimitExceeded, RequestShed
+from inference.gateway.admission import next_within_limits, with_bound
+from inference.gateway.dispatch import Prompt
+from inference.gateway.exchange import Exchange
+from inference.gateway.schemas import parse_request
+from inference.gateway.turns import degrade
+from inference.limits.counted import counter_of
+from inference.limits.leases import Leases
+from inference.limits.limiter import Limiter
+from inference.limits.slices import Claim
+from inference.observability.limit_metrics import LimitMetrics
+from inference.observability.metrics import GatewayMetrics
+from inference.queues.ladders import Ladders
+from inference.queues.room import WaitingRoom
+from inference.workers.connections import Connections
+from inference.workers.registry import OFFERS
+from tests.decisions.fleets import KEY
+from tests.inference.gateway.test_explained import (
+    NOW,
+    NOW_S,
+    PROMPTS,
+    World,
+    described,
+    hits_of,
+    some_facts,
+    some_world,
+    stir,
+)
+from tests.inference.limits.conftest import store
+from tests.inference.limits.rig import running
+from tests.inference.stores import OwnStore
+
+__all__ = ["store"]
+
+pytestmark = pytest.mark.slow
+
+WORLDS, REQUESTS = 100, 10
+STEPS = tuple(DegradationStep)
+SUBJECTS = {
+    LimitSubject.ORGANISATION: KEY.organisation_id,
+    LimitSubject.TEAM: KEY.team_id,
+    LimitSubject.PROJECT: KEY.project_id,
+    LimitSubject.KEY: KEY.id,
+    LimitSubject.ROUTE: "rt_m",
+    LimitSubject.END_USER: "ann",
+    LimitSubject.MODEL: "",
+}
+BODY = b'{"model": "m", "messages": [{"role": "user", "content": "x"}]}'
+
+
+def some_limit(chance: Random, name: str) -> tuple[LimitRecord, str, int]:
+    """A limit, whom it counts for, and what is left of it: plenty, too little or none."""
+    # models oftener, for only a plan with several of them has anything to pass over
+    subject = chance.choice((*LimitSubject, *[LimitSubject.MODEL] * 6))
+    whom = SUBJECTS[subject] or chance.choice(("mdl_a", "mdl_b"))
+    unit = chance.choice(tuple(LimitUnit))
+    is_counted = unit in (LimitUnit.REQUESTS, LimitUnit.PARALLEL)
+    amount = 50 if is_counted else 1_000_000
+    record = LimitRecord(
+        f"lim_{name}",
+        "org_a",
+        name,
+        subject,
+        unit,
+        amount,
+        None if chance.random() < 0.3 else whom,
+        None if unit is LimitUnit.PARALLEL else LimitWindow.DAY,
+        chance.choice(tuple(Enforcement)),
+        is_enabled=chance.random() < 0.9,
+    )
+    rests = (*[amount] * 8, 0, amount if is_counted else 300)
+    left = chance.choice((amount, 0) if subject is LimitSubject.MODEL else rests)
+    return record, whom, left
+
+
+def limited(world: World, limits: list[LimitRecord], chance: Random) -> ConfigSnapshot:
+    """The same configuration with limits, and a route that has a ladder and doesn't wait.
+
+    Its pools are of two models in turn, so that most plans have both.
+    """
+    route = replace(
+        world.snapshot.routes["org_a", "m"],
+        degradation=tuple(chance.sample(STEPS, chance.randint(0, len(STEPS)))),
+        max_queue_wait_ms=0,
+    )
+    pools = {
+        one.id: replace(one, model_id=("mdl_a", "mdl_b")[place % 2])
+        for place, one in enumerate(world.snapshot.pools.values())
+    }
+    return replace(
+        world.snapshot,
+        pools=pools,
+        routes={("org_a", "m"): route},
+        aliases={("org_a", "other"): route},
+        limits={one.id: one for one in limits},
+    )
+
+
+@dataclass
+class Limits:
+    """What limits of a world there are, and what is left of them."""
+
+    records: list[LimitRecord]
+    left: dict[tuple[str, str], int]
+
+    @classmethod
+    async def used(cls, leases: Leases, chance: Random, name: str) -> "Limits":
+        """Some limits, used as far as is drawn, in the store."""
+        drawn = [some_limit(chance, f"{name}_{n}") for n in range(chance.choice((0, 1, 2, 4)))]
+        for limit, whom, left in drawn:
+            used = limit.amount - left
+            if used and limit.is_enabled:
+                counter = counter_of(Bearing(limit, whom))
+                taken = leases.take("fill", [Claim(counter, used, used, True)])
+                if isinstance(taken, asyncio.Future):
+                    await leases.outcome(taken)
+        left = {(limit.id, whom): rest for limit, whom, rest in drawn}
+        return cls([limit for limit, _, _ in drawn], left)
+
+
+class Asked(Exchange):
+    """One request on its way through the pipeline, from its plan to its first attempt."""
+
+    def __init__(self, services: Any, snapshot: ConfigSnapshot, plan: Plan, prompt: bytes) -> None:
+        self.services, self.snapshot, self.plan = services, snapshot, plan
+        self.endpoint, self.identity, self.facts = Endpoint.CHAT, KEY, plan.facts
+        self.event_id, self.attempts, self.admission = "req", [], None
+        self.is_out_of_retries, self.tokens_not_generated, self.trace = False, None, None
+        self._deadline = None
+        self.request = parse_request(Endpoint.CHAT, BODY)
+        self._prompt = Prompt(lambda: prompt, bytes_max=len(prompt))
+
+    async def go(self) -> GatewayError | None:
+        """As `pipeline.run` does it; the error it ends with, if it isn't sent."""
+        plan = self.plan
+        assert plan is not None
+        assert self.request is not None
+        try:
+            await self.admit(plan)
+            plan = degrade(self, plan)
+            with_bound(self, plan, self.request)
+            if await next_within_limits(self, plan, ()) is None:
+                raise NoCapacity
+        except GatewayError as error:
+            return error
+        return None
+
+    def record(self) -> dict[str, object]:
+        """What the books would hold; how long it looked for a worker is nobody's decision."""
+        told = self._decision()
+        assert told is not None
+        told.pop("queued_ms", None)
+        return told
+
+    def let_go(self) -> None:
+        """Leave everything as it was found."""
+        for one in self.attempts:
+            one.end(NOW_S)
+        if self.admission is not None:
+            self.admission.undo()
+
+
+@asynccontextmanager
+async def process(store: OwnStore) -> AsyncIterator[Leases]:
+    async with running(store, "aa") as one:
+        yield one.leases
+
+
+def services_of(world: World, snapshot: ConfigSnapshot, leases: Leases, taken: int) -> Any:
+    """The parts of a gateway that have a say, at a moment that stands still."""
+    metrics = GatewayMetrics(CollectorRegistry())
+    registry = world.registry
+    waiting = WaitingRoom(registry, metrics=metrics.queue, stopwatch=lambda: NOW_S)
+    ladders = Ladders(
+        registry, queued=waiting.queued, snapshot=lambda: snapshot, clock=lambda: NOW_S
+    )
+    ladders._ladders = {"rt_m": Ladder(taken)}
+    limiter = Limiter(leases, LimitMetrics(CollectorRegistry()), stopwatch=time.perf_counter)
+    limiter.apply_snapshot(snapshot)
+    return SimpleNamespace(
+        dispatcher=world.dispatcher,
+        limiter=limiter,
+        ladders=ladders,
+        waiting=waiting,
+        metrics=metrics,
+        snapshots=SimpleNamespace(current=snapshot),
+        clock=lambda: NOW,
+        stopwatch=lambda: NOW_S,
+        chance=lambda: world.chances[-1],
+    )
+
+
+def kind_of(explained: Explanation, error: GatewayError | None) -> str:
+    """Which way a request went; fails unless both say the same of how it ended."""
+    if explained.refused_by is not None:
+        assert isinstance(error, RateLimitExceeded)
+        assert explained.refused_by.bearing.limit.name in str(error)
+        return "refused by a model" if explained.passed_over else "refused by a limit"
+    if explained.is_shed:
+        assert isinstance(error, RequestShed)
+        return "shed"
+    if explained.choice is None:
+        assert isinstance(error, QueueFull if explained.waits else NoCapacity)
+        return "waits" if explained.waits else "nobody"
+    assert error is None
+    return "passed over" if explained.passed_over else "sent"
+
+
+async def test_explain_and_the_live_path_agree_under_limits_and_degradation(
+    store: OwnStore, admin: Redis
+) -> None:
+    chance, seen = Random(11), dict[str, int]()
+    connections = Connections(is_forbidden=lambda _ip, _port: False)
+    async with process(store) as leases:
+        for number in range(WORLDS):
+            world = some_world(chance, connections)
+            stir(world, chance)
+            limits = await Limits.used(leases, chance, f"{number}")
+            snapshot = limited(world, limits.records, chance)
+            taken = chance.randint(0, len(snapshot.routes["org_a", "m"].degradation))
+            services = services_of(world, snapshot, leases, taken)
+            for _ in range(REQUESTS):
+                prompt = chance.choice(PROMPTS)
+                facts = replace(some_facts(chance, prompt), model="m")
+                kind = await compared(
+                    world, snapshot, services, limits, facts, prompt, taken, chance
+                )
+                seen[kind] = seen.get(kind, 0) + 1
+    assert sum(seen.values()) == WORLDS * REQUESTS, seen
+    # every road was walked, and often
+    assert seen.keys() == {
+        *("refused a plan", "refused by a limit", "refused by a model", "shed"),
+        *("waits", "nobody", "passed over", "sent"),
+    }
+    assert min(seen.values()) >= 5, seen
+
+
+async def compared(
+    world: World,
+    snapshot: ConfigSnapshot,
+    services: Any,
+    limits: Limits,
+    facts: RequestFacts,
+    prompt: bytes,
+    taken: int,
+    chance: Random,
+) -> str:
+    """Ask both about one request; the way it went."""
+    plan_u, worker_u = chance.random(), chance.random()
+    world.chances.append(worker_u)
+    explained = explain(
+        Case(
+            snapshot=snapshot,
+            identity=KEY,
+            facts=facts,
+            fleet=described(world),
+            now=NOW,
+            plan_u=plan_u,
+            worker_u=worker_u,
+            hits=hits_of(world, prompt),
+            offers=OFFERS,
+            steps={"rt_m": taken},
+            left=limits.left,
+        ),
+        draws=4,
+    )
+    plan = plan_request(snapshot, KEY, request=facts, now=NOW, u=plan_u, offers=OFFERS)
+    if isinstance(plan, Refusal):
+        assert (explained.decided, explained.record) == (plan, None)
+        return "refused a plan"
+    asked = Asked(services, snapshot, plan, prompt)
+    try:
+        error = await asked.go()
+        kind = kind_of(explained, error)
+        assert asked.record() == explained.record
+        assert [DegradationStep(one) for one in asked.degraded] == [*explained.degraded]
+        told = {one.bearing.limit.id: one.stake for one in explained.limits}
+        if asked.admission is not None:
+            for counted in asked.admission._known.counted:
+                claim = counted.claim(asked.admission._bounds)
+                stake = told[counted.limit.id]
+                assert (claim.floor, claim.take) == (stake.floor, stake.take)
+    finally:
+        asked.let_go()
+    return kind
