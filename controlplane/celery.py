@@ -36,6 +36,11 @@ app.conf.beat_schedule = {
         "schedule": 3_600.0,
         "options": {"expires": 3_600},
     },
+    "forget-rules": {
+        "task": "usage.forget_rules",
+        "schedule": 3_600.0,
+        "options": {"expires": 3_600},
+    },
     "forget-old-answers": {
         "task": "idempotency.forget_old_answers",
         "schedule": 3_600.0,

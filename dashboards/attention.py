@@ -7,6 +7,7 @@ from itertools import dropwhile
 from dashboards import words
 from dashboards.base import PoolLine, Scene
 from dashboards.kinds import NeedKind
+from dashboards.ladders import step_words
 
 MANY_FAILURES, MOST_FAILURES = 0.05, 0.5
 """One in twenty is more than a retry hides; at one in two the service is down for its callers."""
@@ -35,7 +36,7 @@ class Need:
 def needs_of(scene: Scene) -> Sequence[Need]:
     """All of them."""
     found = [*_store(scene), *_gateways(scene), *_failures(scene), *_pools(scene.pools)]
-    found += _costs(scene)
+    found += [*_ladders(scene), *_costs(scene)]
     return sorted(found, key=lambda one: list(_ICONS).index(one.tone))
 
 
@@ -72,6 +73,13 @@ def _pools(pools: Sequence[PoolLine]) -> Iterator[Need]:
             pool.state, "can't be judged"
         )
         yield Need(NeedKind.POOL, tone, f"{pool.name} {title}", detail, pool.id)
+
+
+def _ladders(scene: Scene) -> Iterator[Need]:
+    for one in scene.view.ladders:
+        if one.now:
+            title = f"{one.label} serves less well"
+            yield Need(NeedKind.DEGRADED, "warn", title, f"{step_words(one, scene)}.")
 
 
 def _failures(scene: Scene) -> Iterator[Need]:

@@ -5,7 +5,8 @@ puts it in, again when the theme changes. Times are milliseconds since the epoch
 them in the reporting zone. A gap is a grey band with the words, and no line crosses it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import mean
 from typing import Any
 
 from dashboards.base import OTHER_SLOT, Chart, Panel, Scene, Series, Values
@@ -16,6 +17,12 @@ MOST_SERIES = 4
 MARKER_PX = 5
 _ROOM_ABOVE = 1.08
 _OTHER = "other"
+_FOLDS: Mapping[Fold, Callable[[Sequence[float]], float]] = {
+    Fold.SUM: sum,
+    Fold.MEAN: mean,
+    Fold.MOST: max,
+}
+_FOLD_WORDS: Mapping[Fold, str] = {Fold.SUM: "", Fold.MEAN: ", mean", Fold.MOST: ", the most"}
 
 
 def figure_of(panel: Panel, chart: Chart, scene: Scene) -> dict[str, Any]:
@@ -49,7 +56,7 @@ def folded(chart: Chart) -> list[tuple[Series, Sequence[str]]]:
     rest = chart.series[MOST_SERIES:]
     other = Series(
         _OTHER,
-        f"Other ({len(rest)})" + (", mean" if chart.fold is Fold.MEAN else ""),
+        f"Other ({len(rest)})" + _FOLD_WORDS[chart.fold],
         _joined([one.values for one in rest], chart.fold),
         OTHER_SLOT,
     )
@@ -58,12 +65,8 @@ def folded(chart: Chart) -> list[tuple[Series, Sequence[str]]]:
 
 
 def _joined(columns: Sequence[Values], fold: Fold) -> Values:
-    made: list[float | None] = []
-    for bucket in zip(*columns, strict=True):
-        known = [value for value in bucket if value is not None]
-        whole = sum(known) if known else None
-        made.append(whole / len(known) if whole is not None and fold is Fold.MEAN else whole)
-    return made
+    known = [[v for v in bucket if v is not None] for bucket in zip(*columns, strict=True)]
+    return [_FOLDS[fold](values) if values else None for values in known]
 
 
 def gaps_of(chart: Chart, scene: Scene) -> list[bool]:

@@ -19,6 +19,7 @@ class NeedKind(StrEnum):
     REFUSED_VERSION = "refused_version"
     FAILURES = "failures"
     POOL = "pool"
+    DEGRADED = "degraded"
     NO_PRICE = "no_price"
     NO_DATA = "no_data"
 
@@ -31,6 +32,10 @@ class PanelKind(StrEnum):
     OUTPUT_TOKEN = "output_token"
     TOKENS = "tokens"
     QUEUE = "queue"
+    WAITING = "waiting"
+    OLDEST_WAIT = "oldest_wait"
+    SHED = "shed"
+    DEGRADATION = "degradation"
     KV_CACHE = "kv_cache"
     UTILISATION = "utilisation"
     MEMORY = "memory"
@@ -69,7 +74,8 @@ class Source(StrEnum):
 
 
 class Fold(StrEnum):
-    """What becomes of the series beyond the fourth: their sum, or their mean."""
+    """What becomes of the series beyond the fourth: their sum, their mean, or the most of them."""
 
     SUM = "sum"
     MEAN = "mean"
+    MOST = "most"

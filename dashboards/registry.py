@@ -6,16 +6,20 @@ from dashboards.base import Panel
 from dashboards.kinds import Page, PanelKind
 from dashboards.panels import (
     cost,
+    degradation,
     error_classes,
     errors,
     first_token,
     kv_cache,
     memory,
+    oldest_wait,
     output_token,
     queue,
     requests,
+    shed,
     tokens,
     utilisation,
+    waiting,
 )
 
 REGISTRY: Mapping[PanelKind, Panel] = {
@@ -24,6 +28,10 @@ REGISTRY: Mapping[PanelKind, Panel] = {
     PanelKind.OUTPUT_TOKEN: output_token.PANEL,
     PanelKind.TOKENS: tokens.PANEL,
     PanelKind.QUEUE: queue.PANEL,
+    PanelKind.WAITING: waiting.PANEL,
+    PanelKind.OLDEST_WAIT: oldest_wait.PANEL,
+    PanelKind.SHED: shed.PANEL,
+    PanelKind.DEGRADATION: degradation.PANEL,
     PanelKind.KV_CACHE: kv_cache.PANEL,
     PanelKind.UTILISATION: utilisation.PANEL,
     PanelKind.MEMORY: memory.PANEL,

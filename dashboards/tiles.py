@@ -75,6 +75,15 @@ def _count(value: int | None) -> Figure:
     return Figure("", note=words.NO_DATA) if value is None else Figure(f"{value:,}", note="now")
 
 
+def _queued(scene: Scene) -> Figure:
+    queue = next(iter(scene.view.queues), None)
+    if queue is None or queue.waiting_now is None:
+        return Figure("", note=words.NO_DATA)
+    longest = words.milliseconds(queue.oldest_wait_ms_now or 0.0)
+    note = f"longest {longest}" if queue.waiting_now else "in the gateways"
+    return Figure(f"{queue.waiting_now:,}", note=note)
+
+
 def _kv_cache(scene: Scene) -> Figure:
     used = scene.view.summary.kv_used
     return _figure(None if used is None else words.per_cent(used), "mean of workers")
@@ -182,6 +191,14 @@ TILES = (
         _ALL,
         lambda scene: _count(scene.view.summary.waiting),
         _gauge(total, "waiting"),
+    ),
+    Tile(
+        "queued",
+        "Queued",
+        Source.WORKERS,
+        (Page.POOL,),
+        _queued,
+        lambda scene: next((one.waiting for one in scene.view.queues), _NOTHING),
     ),
     Tile("kv_cache", "KV cache", Source.WORKERS, _ALL, _kv_cache, _gauge(mean, "kv_used")),
     Tile(

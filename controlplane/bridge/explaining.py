@@ -5,12 +5,11 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from controlplane.bridge.configurations import live_configuration
 from controlplane.bridge.described import read_described
 from controlplane.decisions.described import Described, without_load
-from controlplane.errors import Conflict
-from controlplane.models import ConfigRevision
 from controlplane.selectors.access import Access
-from controlplane.selectors.snapshots import get_configuration, get_newest_revision
+from inference.contract.sealing import key_bucket
 from inference.contract.snapshot import ConfigSnapshot, KeyRecord, RouteRecord
 from inference.decisions.endpoints import OFFERS
 from inference.decisions.explain import Case, Explanation, explain
@@ -56,7 +55,7 @@ def answer(access: Access, question: Question, *, clock_s: float) -> Answered:
 
     `clock_s` is the present, by which the fleet is looked at; the request may be at another time.
     """
-    snapshot = get_configuration(newest_revision())
+    snapshot = live_configuration()
     if question.drafted is not None:
         snapshot = with_route(snapshot, route_of(question.drafted))
     organisation_id = question.identity.organisation_id
@@ -89,14 +88,6 @@ def _as_known(question: Question, snapshot: ConfigSnapshot) -> RequestFacts:
     return replace(facts, headers=headers)
 
 
-def newest_revision() -> ConfigRevision:
-    """The version that gateways are given, or Conflict."""
-    revision = get_newest_revision()
-    if revision is None:
-        raise Conflict("There is no configuration yet.")
-    return revision
-
-
 def route_of(drafted: Mapping[str, object]) -> RouteRecord:
     """The record of a route told as plain JSON."""
     return msgspec.convert(drafted, RouteRecord)
@@ -114,7 +105,5 @@ def with_route(snapshot: ConfigSnapshot, route: RouteRecord) -> ConfigSnapshot:
 
 def key_of(snapshot: ConfigSnapshot, key_id: str) -> KeyRecord | None:
     """A key as gateways know it; None if it is revoked."""
-    for bucket in snapshot.keys.values():
-        if key_id in bucket:
-            return bucket[key_id]
-    return None
+    bucket = snapshot.keys.get(key_bucket(key_id), {})
+    return bucket.get(key_id)

@@ -6,7 +6,8 @@ from typing import Any
 
 from django.db.models import Q
 
-from controlplane.bridge.explaining import Question, answer, key_of, newest_revision
+from controlplane.bridge.configurations import live_configuration
+from controlplane.bridge.explaining import Question, answer, key_of
 from controlplane.decisions.explanations import document_of
 from controlplane.errors import Invalid
 from controlplane.models import Organisation
@@ -14,7 +15,6 @@ from controlplane.models.keys import public_key_id
 from controlplane.selectors.access import Access
 from controlplane.selectors.keys import list_keys
 from controlplane.selectors.projects import list_projects
-from controlplane.selectors.snapshots import get_configuration
 from inference.contract.kinds import Endpoint, PriorityClass, TaskClass
 from inference.contract.snapshot import KeyRecord
 from inference.decisions.cost import MAX_TOKENS, bound_prompt_tokens
@@ -104,7 +104,7 @@ def _identity(access: Access, organisation: Organisation, values: Mapping[str, A
         row = _found(keys, asked)
         if row is None:
             raise Invalid.field("key", "There is none of this name or id.")
-        record = key_of(get_configuration(newest_revision()), public_key_id(row.pk))
+        record = key_of(live_configuration(), public_key_id(row.pk))
         if record is None:
             raise Invalid.field("key", "It is revoked, so gateways don't know it.")
         return record

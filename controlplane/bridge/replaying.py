@@ -4,12 +4,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import compress
 from typing import Any
 
 from django.utils import timezone
 
 from controlplane.bridge.described import read_described
 from controlplane.bridge.explaining import route_of, with_route
+from controlplane.bridge.unjudged import count_unjudged
 from controlplane.decisions.described import ready_workers
 from controlplane.decisions.replays import (
     Slice,
@@ -43,6 +45,7 @@ LIMITS_OF_IT = (
     "All gateways count as one that knows of everything under way.",
     "Answers are as long as they were, whatever model gives them.",
     "What was cached of a prompt counts in the pool where it was; elsewhere nothing is cached.",
+    "Of headers those alone are known that a rule of the route looked at in their time.",
     "Of one class, who comes first is next: fairness between tenants is left out.",
 )
 
@@ -60,6 +63,10 @@ class _Past:
     learned: Learned
     seen: Mapping[str, Sequence[str]]
 
+    def of_those_counted(self) -> tuple[list[Recorded], list[Mapping[str, Any]]]:
+        """The requests that figures are of, and their rows."""
+        return [*compress(self.requests, self.counted)], [*compress(self.rows, self.counted)]
+
 
 def run_replay(replay: Replay) -> dict[str, object]:
     """Replay the requests under the configuration as it was and as drafted; the report."""
@@ -67,11 +74,13 @@ def run_replay(replay: Replay) -> dict[str, object]:
     drafted = with_route(snapshot, route_of(replay.drafted))
     past = _past(replay, snapshot)
     workers = _workers(replay, snapshot, past)
+    configurations = {"current": snapshot, "draft": drafted}
     sides = {}
-    for place, (name, configuration) in enumerate((("current", snapshot), ("draft", drafted))):
+    for place, (name, configuration) in enumerate(configurations.items()):
         begun = place * len(past.requests)
         sides[name] = _replayed(replay, configuration, workers, past, begun)
-    return _report(replay, past, sides, workers)
+    unjudged = count_unjudged(configurations, replay.route_id, *past.of_those_counted())
+    return {**_report(replay, past, sides, workers), "unjudged": unjudged}
 
 
 def _past(replay: Replay, snapshot: ConfigSnapshot) -> _Past:

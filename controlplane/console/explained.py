@@ -7,6 +7,8 @@ from typing import Any
 from controlplane.console.details import Fact, State
 from controlplane.console.formats import UNKNOWN, about_dollars, count
 from controlplane.console.reviews import Split, split_of
+from inference.contract.kinds import DegradationStep, Endpoint
+from inference.decisions.endpoints import PATHS
 
 RULE_STATES: Mapping[str, State] = {
     "matched": State("Matches", "ok", "ok"),
@@ -19,6 +21,7 @@ LEFT_OUT: Mapping[str, str] = {
     "not_running": "its pool doesn't run",
     "switched_off": "a kill switch turns it off",
     "context_too_small": "its context is too small",
+    "not_bridgeable": "speaks another dialect, which has no words for this request",
 }
 STANDBY: Mapping[str, State] = {
     "not_ready": State("Not ready", "clock", "idle"),
@@ -31,6 +34,7 @@ REFUSALS: Mapping[str, str] = {
     "switched_off": "A kill switch turns this caller or route off.",
     "model_not_found": "The caller may use no route of this name.",
     "wrong_endpoint": "No target answers this endpoint.",
+    "not_bridgeable": "The dialect of its targets has no words for this request.",
     "targets_switched_off": "Kill switches turn all targets off.",
     "no_capacity": "No target's pool runs.",
 }
@@ -72,6 +76,7 @@ class Target:
     cost: str
     context: str
     why_not: str
+    bridge: str
     workers: Sequence[Worker]
 
 
@@ -79,6 +84,8 @@ def verdict_of(document: Mapping[str, Any]) -> State:
     """The outcome in a few words."""
     if document["refusal"] is not None:
         return State("Refused", "crit", "crit")
+    if document["refused_by_limit"] is not None:
+        return State("Refused by a limit", "crit", "crit")
     if document["is_shed"]:
         return State("Shed", "crit", "crit")
     if document["choice"] is not None:
@@ -93,6 +100,10 @@ def sentence_of(document: Mapping[str, Any]) -> str:
     refusal, choice = document["refusal"], document["choice"]
     if refusal is not None:
         return str(refusal["message"] or REFUSALS[refusal["code"]])
+    limit = _named_limit(document)
+    if limit is not None:
+        most = f"{count(limit['amount'])} {limit['unit'].replace('_', ' ')}"
+        return f"The limit {limit['name']} is {most}, and it wants {count(limit['must_be_left'])}."
     if document["is_shed"]:
         return "Its route is too busy for requests of its class, and refuses them for now."
     if choice is None and document["waits"]:
@@ -103,6 +114,12 @@ def sentence_of(document: Mapping[str, Any]) -> str:
     others = choice["candidates"] - 1
     told = f"one of {count(choice['candidates'])} candidates" if others else "the only candidate"
     return f"With this chance it goes to {pool}, worker {_short(choice['worker'])}, {told}."
+
+
+def _named_limit(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The limit that refuses it, if one does."""
+    refusing = document["refused_by_limit"]
+    return next((one for one in document["limits"] if one["id"] == refusing), None)
 
 
 def rules_of(document: Mapping[str, Any]) -> Sequence[Rule]:
@@ -120,7 +137,8 @@ def rules_of(document: Mapping[str, Any]) -> Sequence[Rule]:
 def targets_of(document: Mapping[str, Any]) -> Sequence[Target]:
     """The targets: those of the plan in its order, then those left out."""
     ordered = sorted(document["targets"], key=lambda one: (one["place"] is None, one["place"] or 0))
-    return [_target(one) for one in ordered]
+    is_skipped = DegradationStep.SMALLER_MODEL in document["degraded"]
+    return [_target(one, is_skipped=is_skipped) for one in ordered]
 
 
 def split_told(document: Mapping[str, Any]) -> Split | None:
@@ -146,22 +164,53 @@ def facts_told(document: Mapping[str, Any]) -> Sequence[Fact]:
         Fact("Priority", standing["priority"]),
         Fact("Task", standing["task"]),
         Fact("Tags", ", ".join(standing["tags"]) or "none"),
+        *_degraded(document["degraded"]),
     ]
+
+
+def _degraded(steps: Sequence[str]) -> Sequence[Fact]:
+    if not steps:
+        return ()
+    return (Fact("Served less well", ", ".join(one.replace("_", " ") for one in steps)),)
 
 
 def limits_told(document: Mapping[str, Any]) -> Sequence[Mapping[str, str]]:
     """The limits it has to keep."""
+    models = {one["model_id"]: one["model"] for one in document["targets"] if one["model_id"]}
     return [
         {
             "name": one["name"],
-            "for": f"{one['subject'].replace('_', ' ')} {one['counted_for']}".strip(),
-            "most": f"{count(one['amount'])} {one['unit'].replace('_', ' ')}",
-            "window": "at a time" if one["window"] is None else f"a {one['window']}",
+            "for": _counted_for(one, models),
+            "most": f"{count(one['amount'])} {_UNITS.get(one['unit'], _words(one['unit']))}",
+            "window": _WINDOWS.get(one["window"], f"a {one['window']}"),
+            "short": "too small for it" if one["is_short"] else "",
             "needs": count(one["must_be_left"]),
             "takes": count(one["is_taken"]),
         }
         for one in document["limits"]
     ]
+
+
+_WINDOWS: Mapping[str | None, str] = {None: "at once", "hour": "an hour"}
+_UNITS: Mapping[str, str] = {"parallel": "requests", "total_tokens": "tokens in and out"}
+_WHOSE: Mapping[str, str] = {
+    "organisation": "the whole organisation",
+    "team": "its team",
+    "project": "its project",
+    "key": "its key",
+    "route": "its route",
+}
+
+
+def _counted_for(limit: Mapping[str, Any], models: Mapping[str, str | None]) -> str:
+    subject, named = limit["subject"], limit["counted_for"]
+    if subject == "model":
+        named = models.get(named) or named
+    return _WHOSE.get(subject) or f"{_words(subject)} {named}"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def fleet_told(document: Mapping[str, Any]) -> str:
@@ -186,10 +235,11 @@ def _mismatch(miss: Mapping[str, Any]) -> str:
     return f"{field}: wants {wanted}, there is {found}"
 
 
-def _target(one: Mapping[str, Any]) -> Target:
+def _target(one: Mapping[str, Any], *, is_skipped: bool) -> Target:
     why = LEFT_OUT.get(one["left_out"] or "", "")
     if not why and one["place"] is None:
-        why = "weight 0" if not one["weight"] else "not planned"
+        skipped = "passed over by the step smaller model" if is_skipped else "not planned"
+        why = skipped if one["weight"] else "weight 0"
     return Target(
         name=one["pool"] or one["pool_id"],
         model=one["model"] or UNKNOWN,
@@ -200,6 +250,7 @@ def _target(one: Mapping[str, Any]) -> Target:
         cost=_cost(one["cost_max_nanousd"], why),
         context=count(one["max_context_tokens"]),
         why_not=why,
+        bridge="" if one["bridge"] is None else PATHS[Endpoint(one["bridge"])],
         workers=[_worker(worker) for worker in one["workers"]],
     )
 

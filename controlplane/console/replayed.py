@@ -125,6 +125,25 @@ def errors_told(
     ]
 
 
+def unjudged_told(report: Mapping[str, Any]) -> Sequence[str]:
+    """Which rules could not be judged, a sentence each."""
+    whose = {"current": "as it was", "draft": "of the draft"}
+    return [
+        f"{count(one['requests'])} {_noun(one['requests'])} couldn't be judged for rule "
+        f"{one['rule']} {whose[one['side']]}: it looks at {_headers(one['headers'])}, and what "
+        "they sent there is not written down. They are replayed as if it did not fit."
+        for one in report.get("unjudged") or ()
+    ]
+
+
+def _noun(requests: int) -> str:
+    return "request" if requests == 1 else "requests"
+
+
+def _headers(names: Sequence[str]) -> str:
+    return f"the header{'' if len(names) == 1 else 's'} {', '.join(names)}"
+
+
 def facts_of(replay: Replay) -> Sequence[Fact]:
     """What it rests on."""
     report: Mapping[str, Any] = replay.report or {}
@@ -227,6 +246,8 @@ def _sample(report: Mapping[str, Any]) -> str:
 
 
 def _reasons(lacking: Mapping[str, int]) -> str:
+    if len(lacking) == 1:
+        return next(iter(lacking))
     return "; ".join(f"{count(number)} {why}" for why, number in lacking.items())
 
 

@@ -52,7 +52,10 @@ class Aim:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One way through a route: who takes it, the first choice, then the fallbacks tier by tier."""
+    """One way through a route: who takes it, the first choice, then the fallbacks tier by tier.
+
+    `rule_id` None is what no rule takes; `took` says what has measurably gone this way, "" unknown.
+    """
 
     title: str
     conditions: Sequence[str]
@@ -60,6 +63,8 @@ class Branch:
     flow: flows.Flow
     first: Sequence[Aim]
     fallbacks: Sequence[Sequence[Aim]]
+    rule_id: str | None = None
+    took: str = ""
 
     @property
     def aims(self) -> Sequence[Aim]:
@@ -80,6 +85,7 @@ def branch_of(
     slots: Mapping[str, int],
     *,
     is_enabled: bool = True,
+    rule_id: str | None = None,
 ) -> Branch:
     """The picture of one list of targets."""
     shares = shares_in_tiers(targets)
@@ -88,7 +94,8 @@ def branch_of(
         pool, tier = place_of(one)
         tiers.setdefault(tier, []).append(_aim(one, pools.get(pool), shares[pool, tier], slots))
     first, *rest = [tiers[tier] for tier in sorted(tiers)] or [[]]
-    return Branch(title, conditions, is_enabled, flows.draw(shares_of(targets), slots), first, rest)
+    flow = flows.draw(shares_of(targets), slots)
+    return Branch(title, conditions, is_enabled, flow, first, rest, rule_id)
 
 
 def _aim(target: Target, pool: Pool | None, share: float, slots: Mapping[str, int]) -> Aim:

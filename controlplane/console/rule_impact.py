@@ -13,9 +13,11 @@ from controlplane.console.route_edits import as_edit
 from controlplane.console.rule_lines import conditions_of
 from controlplane.console.scope import Scope
 from controlplane.console.targets import told
-from controlplane.decisions.rule_matches import COLUMNS, count_matches
+from controlplane.decisions.header_rules import NOTHING
+from controlplane.decisions.rule_matches import COLUMNS, Matches, count_matches
 from controlplane.models import Route
 from controlplane.selectors.impact import list_recent_of_route
+from controlplane.selectors.snapshots import list_headers_looked_at
 from controlplane.services.route_rules import place_rules
 from inference.contract.snapshot import RuleRecord
 
@@ -38,21 +40,31 @@ def rule_reach(scope: Scope, route: Route, changes: Mapping[str, Any]) -> Sequen
         columns=COLUMNS,
         most=MOST_READ,
     )
-    taken = count_matches(rows, rules, scope.organisation.time_zone)
-    found = [Reach(f"Rule {one.name}", _words(one, taken[one.id], len(rows))) for one in rules]
+    looked_at = NOTHING
+    if any(one.when.headers for one in rules):
+        looked_at = list_headers_looked_at({(row["lineage"], row["version"]) for row in rows})
+    matches = count_matches(rows, rules, scope.organisation.time_zone, looked_at)
+    found = [Reach(f"Rule {one.name}", _words(one, matches, len(rows))) for one in rules]
     if rows:
-        found.append(Reach("No rule", f"{_share(taken[None], len(rows))}: the route's own targets"))
+        none = _share(matches.taken[None], len(rows))
+        found.append(Reach("No rule", f"{none}: the route's own targets"))
     return found
 
 
-def _words(rule: RuleRecord, taken: int, read: int) -> str:
+def _words(rule: RuleRecord, matches: Matches, read: int) -> str:
     if not rule.is_enabled:
         return "off, takes nothing"
-    if rule.when.headers:
-        return "headers are not recorded, so nothing tells what it would have taken"
     if not read:
         return "no request in the last hour to judge by"
-    return f"would have taken {_share(taken, read)}"
+    unjudged = matches.unjudged[rule.id]
+    words = f"would have taken {_share(matches.taken[rule.id], read)}"
+    if not unjudged:
+        return words
+    names = ", ".join(sorted({name for name, _ in rule.when.headers}))
+    lacking = f"it looks at {names}, which was not recorded of them"
+    if unjudged == read:
+        return f"nothing tells what it would have taken: {lacking}"
+    return f"{words}; {count(unjudged)} couldn't be judged: {lacking}"
 
 
 def _share(taken: int, read: int) -> str:

@@ -39,7 +39,7 @@ _CONTROLS = (
     ("projects", "Projects", "names or ids, with commas"),
     ("tags", "Tags", "of the key or the request"),
     ("aliases", "Asked for as", "names callers wrote"),
-    ("headers", "Headers, one a line", "name: value"),
+    ("headers", "Headers", "name: value, one a line"),
     ("prompt_tokens_min", "Prompt from, tokens", ""),
     ("prompt_tokens_max", "Prompt to, tokens", ""),
     ("from", "From, HH:MM", "00:00"),
@@ -51,7 +51,8 @@ _CONTROLS = (
 class RuleRow:
     """One rule as it stands in the form, sound or not.
 
-    `texts` are controls people type into, `marks` the values ticked of a list.
+    `texts` are controls people type into, `marks` the values ticked of a list; `took` says what it
+    has measurably taken, if it is there already.
     """
 
     index: int
@@ -61,6 +62,7 @@ class RuleRow:
     texts: Mapping[str, str] = field(default_factory=dict)
     marks: Mapping[str, Sequence[str]] = field(default_factory=dict)
     targets: Sequence[TargetRow] = ()
+    took: str = ""
 
     @property
     def prefix(self) -> str:
@@ -98,8 +100,19 @@ class RuleRow:
         return not any((self.name, *self.texts.values(), *self.marks.values(), *pools))
 
     @property
-    def has_conditions(self) -> bool:
-        return any((*self.texts.values(), *self.marks.values()))
+    def conditions(self) -> str:
+        """What is written of its conditions, in short; "" is none."""
+        typed_in = [
+            f"{label.partition(',')[0].lower()} {text}"
+            for _, label, _, text in self.text_fields
+            if text
+        ]
+        ticked = [
+            f"{label.lower()} {', '.join(words for _, words, is_ticked in choices if is_ticked)}"
+            for name, label, choices in self.mark_fields
+            if self.marks.get(name)
+        ]
+        return "; ".join((*typed_in, *ticked)).replace("\n", ", ")
 
     def at(self, index: int) -> "RuleRow":
         """The same rule at another place of the list."""

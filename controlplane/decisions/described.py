@@ -102,7 +102,7 @@ def _view(
         slots=None
         if said is None
         else slots_of(
-            said, own=inflight, others=elsewhere, crowd=_crowd(own, others), pool_id=pool.id
+            said, told=inflight, others=elsewhere, crowd=_crowd(own, others), pool_id=pool.id
         ),
     )
 

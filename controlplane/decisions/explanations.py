@@ -8,17 +8,18 @@ from controlplane.decisions.described import Described
 from inference.contract.snapshot import ConfigSnapshot
 from inference.decisions.explain import (
     Explanation,
-    LimitVerdict,
     TargetVerdict,
     WorkerVerdict,
 )
 from inference.decisions.facts import RequestFacts, facts_record
+from inference.decisions.limiting import LimitVerdict
 from inference.decisions.mismatches import RuleVerdict
 from inference.decisions.plan import Plan, Refusal
 
 NOTES = (
     "Speeds of workers, what prompts they have cached and who said “not now” are known to each "
     "gateway process alone: workers count as of usual speed, willing, with nothing cached.",
+    "What is used of limits is known to the gateways: each counts as unused.",
 )
 _DIGITS = 6
 
@@ -37,8 +38,6 @@ def document_of(
     """The whole answer."""
     decided = explanation.decided
     plan = decided if isinstance(decided, Plan) else None
-    told_at_s = described.told_at_s
-    age_s = None if told_at_s is None else round(max(now.timestamp() - told_at_s, 0.0), 3)
     standing, route, cost = explanation.standing, explanation.route, _cost(plan)
     return {
         "as_of": now,
@@ -48,12 +47,7 @@ def document_of(
             "version": snapshot.version,
             "is_draft": is_draft,
         },
-        "fleet": {
-            "process": described.process,
-            "processes": list(described.processes),
-            "age_s": age_s,
-            "is_load_known": is_load_known,
-        },
+        "fleet": _fleet(described, now, is_load_known=is_load_known),
         "facts": facts_record(facts),
         "standing": {
             "tags": list(standing.tags),
@@ -77,9 +71,28 @@ def document_of(
         "prompt_tokens_max": None if plan is None else plan.prompt_tokens_max,
         "output_tokens_max": None if plan is None else plan.output_tokens_max,
         "cost_max_nanousd": cost,
-        "limits": [_limit(one) for one in explanation.limits],
+        **_limits(explanation),
         "record": None if explanation.record is None else dict(explanation.record),
         "notes": list(NOTES),
+    }
+
+
+def _fleet(described: Described, now: datetime, *, is_load_known: bool) -> Mapping[str, Any]:
+    told_at_s = described.told_at_s
+    return {
+        "process": described.process,
+        "processes": list(described.processes),
+        "age_s": None if told_at_s is None else round(max(now.timestamp() - told_at_s, 0.0), 3),
+        "is_load_known": is_load_known,
+    }
+
+
+def _limits(explanation: Explanation) -> Mapping[str, Any]:
+    refusing = explanation.refused_by
+    return {
+        "limits": [_limit(one) for one in explanation.limits],
+        "refused_by_limit": None if refusing is None else refusing.bearing.limit.id,
+        "passed_over_limits": [one.bearing.limit.id for one in explanation.passed_over],
     }
 
 
@@ -134,6 +147,7 @@ def _target(
         "place": verdict.place,
         "left_out": None if left_out is None else left_out.reason.value,
         "switch_id": None if switch is None else switch.id,
+        "bridge": None if verdict.bridge is None else verdict.bridge.value,
         "share": round(verdict.share, _DIGITS),
         "cost_max_nanousd": _money(verdict.cost_max_nanousd),
         "max_context_tokens": verdict.max_context_tokens,
@@ -188,4 +202,5 @@ def _limit(verdict: LimitVerdict) -> Mapping[str, Any]:
         "enforcement": limit.enforcement.value,
         "must_be_left": stake.floor,
         "is_taken": stake.take,
+        "is_short": verdict.is_short,
     }

@@ -36,7 +36,7 @@ _COUNTS = (
     *("requests", "prompt_tokens", "completion_tokens"),
     *("cost_nanousd", "unknown_usage", "unknown_cost"),
 )
-_MAPS = ("failures", "first_token_ms", "output_token_ms")
+_MAPS = ("failures", "first_token_ms", "output_token_ms", "shed")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,6 +58,7 @@ class TrafficRow:
     unknown_cost: int = 0
     first_token_ms: dict[int, int] = field(default_factory=dict)
     output_token_ms: dict[int, int] = field(default_factory=dict)
+    shed: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -101,7 +102,7 @@ def traffic_rows(vitals: Iterable[Vitals], now: datetime) -> tuple[TrafficRow, .
         _fine_row(one, traffic)
         for one in vitals
         for traffic in one.traffic
-        if _is_believed(traffic.at, now)
+        if is_believed(traffic.at, now)
     )
     return tuple(sorted(rows, key=_key_of_traffic))
 
@@ -110,12 +111,12 @@ def _fine_row(one: Vitals, traffic: Traffic) -> TrafficRow:
     return TrafficRow(
         resolution_s=FINE_S,
         at=bucket_of_time(traffic.at, FINE_S),
-        source=_text(f"{one.process}@{one.started_at:.3f}"),
-        organisation_id=_text(traffic.organisation_id),
-        route_id=_text(traffic.route_id),
-        pool_id=_text(traffic.pool_id),
+        source=id_text(f"{one.process}@{one.started_at:.3f}"),
+        organisation_id=id_text(traffic.organisation_id),
+        route_id=id_text(traffic.route_id),
+        pool_id=id_text(traffic.pool_id),
         requests=traffic.requests,
-        failures={_text(code): count for code, count in traffic.failures.items()},
+        failures={id_text(code): count for code, count in traffic.failures.items()},
         prompt_tokens=traffic.prompt_tokens,
         completion_tokens=traffic.completion_tokens,
         cost_nanousd=traffic.cost_nanousd,
@@ -123,10 +124,11 @@ def _fine_row(one: Vitals, traffic: Traffic) -> TrafficRow:
         unknown_cost=traffic.unknown_cost,
         first_token_ms=dict(traffic.first_token_ms),
         output_token_ms=dict(traffic.output_token_ms),
+        shed={id_text(priority): count for priority, count in traffic.shed.items()},
     )
 
 
-def _text(text: str) -> str:
+def id_text(text: str) -> str:
     """A text as columns and documents can hold it."""
     return stored_text(text.replace("\0", "\ufffd"))
 
@@ -136,7 +138,7 @@ def worker_rows(vitals: Iterable[Vitals], now: datetime) -> tuple[WorkerRow, ...
 
     Of two leaders in one second, the one that measured last has the say.
     """
-    gauges = [gauge for one in vitals for gauge in one.workers if _is_believed(gauge.at, now)]
+    gauges = [gauge for one in vitals for gauge in one.workers if is_believed(gauge.at, now)]
     latest = {gauge.worker_id: gauge for gauge in sorted(gauges, key=lambda gauge: gauge.at)}
     return tuple(_second_row(latest[worker_id]) for worker_id in sorted(latest))
 
@@ -145,8 +147,8 @@ def _second_row(gauge: WorkerGauges) -> WorkerRow:
     row = WorkerRow(
         resolution_s=SECOND_S,
         at=bucket_of_time(gauge.at, SECOND_S),
-        pool_id=_text(gauge.pool_id),
-        worker_id=_text(gauge.worker_id),
+        pool_id=id_text(gauge.pool_id),
+        worker_id=id_text(gauge.worker_id),
         is_gpu=gauge.is_gpu,
     )
     for name in GAUGES:
@@ -164,7 +166,7 @@ def covers(vitals: Iterable[Vitals], now: datetime) -> tuple[Cover, ...]:
     """
     spans: dict[datetime, tuple[float, float]] = {}
     for one in vitals:
-        if one.role is not ProcessRole.GATEWAY or not _is_believed(one.written_at, now):
+        if one.role is not ProcessRole.GATEWAY or not is_believed(one.written_at, now):
             continue
         newest = one.written_at // FINE_S * FINE_S
         for back in range(TRAFFIC_BUCKETS_KEPT):
@@ -180,7 +182,7 @@ def covers(vitals: Iterable[Vitals], now: datetime) -> tuple[Cover, ...]:
     return tuple(found[at] for at in sorted(found))
 
 
-def _is_believed(moment: float, now: datetime) -> bool:
+def is_believed(moment: float, now: datetime) -> bool:
     return abs(moment - now.timestamp()) <= BELIEVED_S
 
 

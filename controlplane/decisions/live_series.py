@@ -22,7 +22,7 @@ Values = tuple[float | None, ...]
 
 @dataclass(slots=True)
 class Tally:
-    """The traffic of some time: sums, failures by code and two histograms."""
+    """The traffic of some time: sums, failures by code, sheds by class and two histograms."""
 
     requests: int = 0
     prompt_tokens: int = 0
@@ -33,6 +33,7 @@ class Tally:
     failures: dict[str, int] = field(default_factory=dict)
     first_token_ms: dict[int, int] = field(default_factory=dict)
     output_token_ms: dict[int, int] = field(default_factory=dict)
+    shed: dict[str, int] = field(default_factory=dict)
 
     def add(self, other: "Tally") -> None:
         """Add another's to this, in place."""
@@ -45,6 +46,7 @@ class Tally:
         add_counts(self.failures, other.failures)
         add_counts(self.first_token_ms, other.first_token_ms)
         add_counts(self.output_token_ms, other.output_token_ms)
+        add_counts(self.shed, other.shed)
 
     @property
     def failed(self) -> int:
@@ -82,6 +84,7 @@ class Rates:
     prompt_tokens_per_s: float | None
     completion_tokens_per_s: float | None
     cost_nanousd_per_hour: float | None
+    shed_per_s: Mapping[str, float] = field(default_factory=dict)
 
 
 def rates_of(tally: Tally, covered_s: float) -> Rates | None:
@@ -98,6 +101,7 @@ def rates_of(tally: Tally, covered_s: float) -> Rates | None:
         cost_nanousd_per_hour=(
             tally.cost_nanousd * _HOUR_S / time_s if tally.has_known_cost else None
         ),
+        shed_per_s={priority: count / time_s for priority, count in tally.shed.items()},
     )
 
 

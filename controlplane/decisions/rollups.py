@@ -53,19 +53,32 @@ class DayKey(NamedTuple):
     value: str
 
 
+class RuleKey(NamedTuple):
+    """Which row of the roll-up by rule."""
+
+    organisation_id: str
+    minute: datetime
+    route_id: str
+    rule_id: str
+
+
 @dataclass(frozen=True, slots=True)
 class RollUps:
-    """Increments in the order in which every writer must apply them."""
+    """Increments in the order in which every writer must apply them; `rules` count requests."""
 
     minutes: tuple[tuple[MinuteKey, Sums], ...]
+    rules: tuple[tuple[RuleKey, int], ...]
     days: tuple[tuple[DayKey, Sums], ...]
 
 
 def roll_up(ends: Iterable[End]) -> RollUps:
-    """Sum what these ends add to the minute and day roll-ups."""
+    """Sum what these ends add to the roll-ups by minute, rule and day."""
     minutes: dict[MinuteKey, Sums] = defaultdict(Sums)
     days: dict[DayKey, Sums] = defaultdict(Sums)
+    rules: dict[RuleKey, int] = defaultdict(int)
     for end in ends:
+        if end.origin.rule_id is not None and end.origin.route_id is not None:
+            rules[_rule_key(end, end.origin.route_id, end.origin.rule_id)] += 1
         last = last_charge(end)
         if last is None:
             _add(end, None, _with_request(end, Sums()), minutes, days)
@@ -74,6 +87,7 @@ def roll_up(ends: Iterable[End]) -> RollUps:
             _add(end, charge, _with_request(end, sums) if charge is last else sums, minutes, days)
     return RollUps(
         minutes=tuple(sorted(minutes.items(), key=itemgetter(0))),
+        rules=tuple(sorted(rules.items())),
         days=tuple(sorted(days.items(), key=itemgetter(0))),
     )
 
@@ -91,7 +105,7 @@ def _add(
     pool_id = stored_text(charge.pool_id if charge else "")
     model_id = stored_text(charge.model_id if charge else "")
     project_id = stored_text(origin.project_id)
-    minute = at.replace(second=0, microsecond=0)
+    minute = _minute_of(at)
     key = MinuteKey(organisation_id, minute, route_id, pool_id, model_id, project_id)
     _accumulate(minutes[key], sums)
     team_id, key_id = stored_text(origin.team_id), stored_text(origin.key_id)
@@ -99,6 +113,16 @@ def _add(
     day = at.date()
     for dimension, value in zip(DIMENSIONS, values, strict=True):
         _accumulate(days[DayKey(organisation_id, day, dimension, value)], sums)
+
+
+def _rule_key(end: End, route_id: str, rule_id: str) -> RuleKey:
+    minute = _minute_of(time_of(end.at_ms))
+    organisation_id = stored_text(end.origin.organisation_id)
+    return RuleKey(organisation_id, minute, stored_text(route_id), stored_text(rule_id))
+
+
+def _minute_of(at: datetime) -> datetime:
+    return at.replace(second=0, microsecond=0)
 
 
 def _with_request(end: End, sums: Sums) -> Sums:

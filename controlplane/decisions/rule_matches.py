@@ -2,9 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from controlplane.decisions.header_rules import LookedAt, known_headers, unjudged_rules
 from inference.contract.kinds import PriorityClass, TaskClass
 from inference.contract.snapshot import KeyRecord, RouteRecord, RuleRecord
 from inference.decisions.facts import RequestFacts, Standing
@@ -15,22 +17,39 @@ Row = Mapping[str, Any]
 COLUMNS = (
     *("received_at", "organisation_id", "team_id", "project_id", "key_id"),
     *("requested_model", "prompt_tokens", "tags", "priority", "task"),
+    *("lineage", "version", "route_id"),
 )
-"""What is read of a recorded request."""
+"""What is read of a recorded request, beside `headers` of its facts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Requests by the id of the first rule they fit, None for those that fit none.
+
+    `unjudged` are by the ids of rules that may have taken them or not, for want of a header.
+    """
+
+    taken: Counter[str | None]
+    unjudged: Counter[str]
 
 
 def count_matches(
-    rows: Iterable[Row], rules: Sequence[RuleRecord], time_zone: str
-) -> Counter[str | None]:
-    """Requests by the id of the first rule they fit, None for those that fit none.
+    rows: Iterable[Row], rules: Sequence[RuleRecord], time_zone: str, looked_at: LookedAt
+) -> Matches:
+    """Which rule each request would have fallen under.
 
-    Headers aren't recorded, so a rule that asks for one takes none here.
+    A header that is not known to have been sent counts as not there.
     """
     route = RouteRecord("", "", "", (), rules=tuple(rules))
-    found: Counter[str | None] = Counter()
+    found = Matches(Counter(), Counter())
     for row in rows:
-        rule = matching_rule(route, _case(row, time_zone))
-        found[None if rule is None else rule.id] += 1
+        case = _case(row, time_zone)
+        rule = matching_rule(route, case)
+        found.taken[None if rule is None else rule.id] += 1
+        known = known_headers(
+            looked_at, lineage=row["lineage"], version=row["version"], route_id=row["route_id"]
+        )
+        found.unjudged.update(one.id for one in unjudged_rules(route, case, known))
     return found
 
 
@@ -38,7 +57,12 @@ def _case(row: Row, time_zone: str) -> Circumstances:
     tokens = row["prompt_tokens"] or 0
     at: datetime = row["received_at"]
     return Circumstances(
-        RequestFacts(model=row["requested_model"], prompt_tokens_max=tokens, prompt_tokens=tokens),
+        RequestFacts(
+            model=row["requested_model"],
+            prompt_tokens_max=tokens,
+            prompt_tokens=tokens,
+            headers=tuple((name, value) for name, value in row["headers"] or ()),
+        ),
         Standing(
             tuple(row["tags"] or ()),
             PriorityClass(row["priority"] or PriorityClass.DEFAULT),

@@ -10,7 +10,7 @@ from controlplane.models.gateways import GatewaySetting
 from controlplane.models.idempotency import KeptAnswer
 from controlplane.models.keys import Key, KeyDigest, KeyRoute
 from controlplane.models.limits import Limit
-from controlplane.models.live import LiveCoverage, LiveTraffic, LiveWorker
+from controlplane.models.live import LiveCoverage, LivePeak, LiveTraffic, LiveWorker
 from controlplane.models.models import CatalogueModel
 from controlplane.models.organisations import Organisation
 from controlplane.models.pools import Pool
@@ -22,7 +22,13 @@ from controlplane.models.routes import Route, RouteTarget
 from controlplane.models.snapshots import ConfigRevision, ConfigSection, Installation
 from controlplane.models.switches import Switch
 from controlplane.models.teams import Team
-from controlplane.models.usage import JournalMark, PoisonRecord, UsageDay, UsageMinute
+from controlplane.models.usage import (
+    JournalMark,
+    PoisonRecord,
+    RuleMinute,
+    UsageDay,
+    UsageMinute,
+)
 from controlplane.models.users import ApiToken, Role, RoleBinding, ServiceAccount, User
 
 __all__ = [
@@ -41,6 +47,7 @@ __all__ = [
     "KeyRoute",
     "Limit",
     "LiveCoverage",
+    "LivePeak",
     "LiveTraffic",
     "LiveWorker",
     "Organisation",
@@ -55,6 +62,7 @@ __all__ = [
     "RoleBinding",
     "Route",
     "RouteTarget",
+    "RuleMinute",
     "ServiceAccount",
     "Switch",
     "Team",

@@ -6,6 +6,7 @@ from inference.contract.kinds import (
     Accounting,
     Backend,
     DegradationStep,
+    Endpoint,
     Enforcement,
     LimitSubject,
     LimitUnit,
@@ -19,6 +20,7 @@ from inference.contract.kinds import (
     Task,
     TaskClass,
 )
+from inference.decisions.endpoints import PATHS
 
 Choices = list[tuple[str, str]]
 
@@ -38,6 +40,11 @@ def provisioners() -> Choices:
 
 def backends() -> Choices:
     return choices_of(Backend)
+
+
+def endpoints() -> Choices:
+    """Each with the path at which the gateway offers it."""
+    return [(member.value, PATHS[member]) for member in Endpoint]
 
 
 def powers() -> Choices:

@@ -21,7 +21,8 @@ class LiveTraffic(Model):
     """What ended in one bucket, by organisation, pool and route (an empty id stands for none).
 
     A fine row is one process instance's, its `source`; a longer one is everybody's and has none.
-    `failures` are counts by error code, the histograms counts by `decisions.histograms` bucket.
+    `failures` are counts by error code, `shed` by class, the histograms counts by
+    `decisions.histograms` bucket.
     """
 
     pk = CompositePrimaryKey(
@@ -42,6 +43,7 @@ class LiveTraffic(Model):
     unknown_cost = BigIntegerField()
     first_token_ms = JSONField()
     output_token_ms = JSONField()
+    shed = JSONField(default=dict)
 
     class Meta:
         indexes = [Index(fields=["resolution_s", "at"], name="live_traffic_at")]
@@ -72,6 +74,25 @@ class LiveWorker(Model):
 
     class Meta:
         indexes = [Index(fields=["resolution_s", "at"], name="live_worker_at")]
+
+
+class LivePeak(Model):
+    """The most there was of something at once in one bucket; where there was none is no row.
+
+    `kind` is one of `decisions.live_peaks`, `subject_id` a pool or a route. `since` is when the
+    value came up that was the most, None where nobody asks that.
+    """
+
+    pk = CompositePrimaryKey("resolution_s", "kind", "subject_id", "at")
+    resolution_s = IntegerField()
+    kind = TextField()
+    subject_id = TextField()
+    at = DateTimeField()
+    value = FloatField()
+    since = DateTimeField(null=True)
+
+    class Meta:
+        indexes = [Index(fields=["resolution_s", "at"], name="live_peak_at")]
 
 
 class LiveCoverage(Model):

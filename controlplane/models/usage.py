@@ -10,6 +10,7 @@ from django.db.models import (
     CompositePrimaryKey,
     DateField,
     DateTimeField,
+    Index,
     JSONField,
     Model,
     TextField,
@@ -56,6 +57,23 @@ class UsageDay(UsageSums):
     dimension = TextField()
     value = TextField()
     label = TextField(default="")
+
+
+class RuleMinute(Model):
+    """How many requests a rule of a route took in one minute (UTC); what no rule took has no row.
+
+    As many rows a minute at most as there are rules that took anything; kept for a week.
+    """
+
+    pk = CompositePrimaryKey("organisation_id", "minute", "route_id", "rule_id")
+    organisation_id = TextField()
+    minute = DateTimeField()
+    route_id = TextField()
+    rule_id = TextField()
+    requests = BigIntegerField(default=0)
+
+    class Meta:
+        indexes = [Index(fields=["minute"], name="rule_minute_at")]
 
 
 class JournalMark(Model):

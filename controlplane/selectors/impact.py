@@ -2,16 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import QuerySet, Sum
+from django.db.models import F, QuerySet, Sum
 
-from controlplane.models import Organisation, Project, UsageMinute
+from controlplane.models import Organisation, Project, RuleMinute, UsageMinute
 from controlplane.selectors.access import Access
 from controlplane.selectors.requests import list_requests, within
 
 MOST_PROJECTS = 10
+
+RULE_SPANS: Mapping[str, timedelta] = {"1h": timedelta(hours=1), "24h": timedelta(days=1)}
+"""The stretches over which it is told what rules took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,46 @@ def list_attempts_by_pool(
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class RuleSplit:
+    """What came to a route since then, and how many requests each rule took, by its id.
+
+    Rules that are gone since are in it; those that took nothing are not.
+    """
+
+    since: datetime
+    requests: int
+    by_rule: Mapping[str, int]
+
+    @property
+    def by_none(self) -> int:
+        """How many no rule took: the route's own targets, or refused before any was read."""
+        # both sums are read a moment apart
+        return max(self.requests - sum(self.by_rule.values()), 0)
+
+    def share_of(self, requests: int) -> float | None:
+        """What part of all that is; None if there was nothing."""
+        return min(requests / self.requests, 1.0) if self.requests else None
+
+
+def list_rule_splits(
+    access: Access, organisation: Organisation, *, route_id: str, now: datetime
+) -> Mapping[str, RuleSplit]:
+    """What the rules of a route took over each of RULE_SPANS; nothing for a narrower role."""
+    found = {}
+    for name, span in RULE_SPANS.items():
+        since = now - span
+        whole = _minutes(access, organisation, since).filter(route_id=route_id)
+        rows = RuleMinute.objects.filter(
+            organisation_id=organisation.pk, minute__gte=since, route_id=route_id
+        )
+        sums = access.visible_organisation_wide(rows).values("rule_id")
+        by_rule = {row["rule_id"]: int(row["n"]) for row in sums.annotate(n=Sum("requests"))}
+        total = whole.aggregate(n=Sum("requests"))["n"] or 0
+        found[name] = RuleSplit(since, max(int(total), sum(by_rule.values())), by_rule)
+    return found
+
+
 def _minutes(access: Access, organisation: Organisation, since: datetime) -> QuerySet[UsageMinute]:
     # it tells of everybody's traffic, so it is for roles of the whole organisation
     rows = UsageMinute.objects.filter(organisation_id=organisation.pk, minute__gte=since)
@@ -87,6 +130,9 @@ def list_recent_of_route(
     columns: Sequence[str],
     most: int,
 ) -> Sequence[Mapping[str, Any]]:
-    """Columns of a route's newest requests since then, at most so many, newest first."""
+    """Columns of a route's newest requests since then, at most so many, newest first.
+
+    `headers` are those that the gateway wrote down, None if there were none.
+    """
     rows = within(list_requests(access, organisation.pk), since=since).filter(route_id=route_id)
-    return list(rows.values(*columns)[:most])
+    return list(rows.values(*columns, headers=F("decision__facts__headers"))[:most])

@@ -27,14 +27,17 @@ from controlplane.selectors.live_figures import (
     priced_costs,
     summed,
 )
+from controlplane.selectors.live_queues import LadderSeries, PeakLines, QueueSeries
 from controlplane.selectors.live_rows import (
     Newest,
     Stretch,
     read_covered,
     read_newest,
+    read_peaks,
     read_traffic,
     read_workers,
 )
+from controlplane.selectors.routes import list_ladders
 from controlplane.selectors.spend import get_month_to_date
 
 __all__ = [
@@ -42,7 +45,9 @@ __all__ = [
     "NO_POOL",
     "WINDOWS",
     "Coverage",
+    "LadderSeries",
     "LiveView",
+    "QueueSeries",
     "Span",
     "Summary",
     "TrafficSeries",
@@ -81,7 +86,8 @@ class LiveView:
     """Everything the live panels of one scope show.
 
     `at` are the buckets' beginnings. `total` is all traffic of the scope, `pools` the same by pool,
-    most requests first, `workers` those of the scope's pools. `covered` tells the share of each
+    most requests first, `workers` those of the scope's pools, `queues` who waits for each of these
+    pools, `ladders` the routes that degrade and may send there. `covered` tells the share of each
     bucket that any gateway reported. `month_to_date_nanousd` is the ledger's, in the organisation's
     zone, None for a scope that is one pool, and if nothing of what was charged has a price.
     """
@@ -97,6 +103,8 @@ class LiveView:
     pool_summaries: Mapping[str, Summary]
     percentile_window_s: int
     month_to_date_nanousd: int | None
+    queues: Sequence[QueueSeries] = ()
+    ladders: Sequence[LadderSeries] = ()
 
 
 def span_of(window: str, now: datetime, *, until: datetime | None = None) -> Span:
@@ -139,12 +147,18 @@ def get_live(
         organisation.pk, pool_id, [series, tail.before, tail.minute]
     )
     workers, last_workers = read_workers(list(names), [series, tail.seconds])
+    routes = list_ladders(access, organisation, pool_id=pool_id)
+    peaks, peaks_now = read_peaks(
+        [*names, *(route_id for route_id, _, _ in routes)], [series, tail.newest]
+    )
+    own = dict(names)
     names |= _names_of_deleted(access, organisation, {*traffic, *before, *minute} - set(names))
     tiles = Tiles(covered_minute.get(0, 0.0), before, minute, list(last_workers.values()))
     spent = None
     if pool_id is None:
         spent = _spent(access, organisation, span, recent)
     lines = Lines(span, covered)
+    queued = PeakLines(lines, peaks, peaks_now, is_told=covered_minute.get(0, 0.0) > 0)
     return LiveView(
         span=span,
         at=tuple(_time(number * span.bucket_s) for number in lines.bins),
@@ -157,6 +171,8 @@ def get_live(
         pool_summaries={key: tiles.summary(key) for key in names},
         percentile_window_s=max(span.bucket_s, PERCENTILE_WINDOW_S),
         month_to_date_nanousd=spent,
+        queues=queued.queues(own),
+        ladders=queued.ladders(routes),
     )
 
 
@@ -207,11 +223,13 @@ def _series_stretch(span: Span, recent: Newest) -> Stretch:
 
 @dataclass(frozen=True, slots=True)
 class _Tail:
-    """What tiles are of: the last minute, four before it, and the last seconds for gauges."""
+    """What tiles are of: the last minute, four before it, the last seconds for gauges, and the
+    newest bucket alone."""
 
     before: Stretch
     minute: Stretch
     seconds: Stretch
+    newest: Stretch
 
 
 def _tail_stretches(span: Span, recent: Newest) -> _Tail:
@@ -220,7 +238,7 @@ def _tail_stretches(span: Span, recent: Newest) -> _Tail:
     oldest = span.until - timedelta(seconds=max(_TILES_OLDEST_S, span.bucket_s))
     if shown is None or shown.at < oldest:
         nothing = Stretch(span.until, span.until, None)
-        return _Tail(nothing, nothing, nothing)
+        return _Tail(nothing, nothing, nothing, nothing)
     is_fine = shown.resolution_s == FINE_S
     end = shown.at + timedelta(seconds=shown.resolution_s)
     since, minute = end - timedelta(seconds=PERCENTILE_WINDOW_S), end - _MINUTE
@@ -230,6 +248,7 @@ def _tail_stretches(span: Span, recent: Newest) -> _Tail:
         Stretch(since, minute, None, rungs),
         Stretch(minute, end, None, rungs),
         Stretch(seconds, end, SECOND_S, rungs),
+        Stretch(shown.at, end, None, rungs),
     )
 
 

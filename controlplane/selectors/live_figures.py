@@ -23,6 +23,7 @@ from controlplane.decisions.live_series import (
 from controlplane.decisions.propagation import PartlySilent
 from controlplane.models import LiveCoverage
 from controlplane.selectors.live_rows import WorkerBins
+from inference.contract.kinds import PriorityClass
 from inference.decisions.histograms import ENOUGH_SAMPLES, percentiles
 
 Values = Sequence[float | None]
@@ -74,8 +75,9 @@ class TrafficSeries:
     """One pool's traffic, or all traffic, a value a bucket.
 
     Rates are a second of the time the bucket has covered so far. `failures` are counts by error
-    code. Percentiles are by share (0.5, 0.95, 0.99) in ms, of the bucket and as many before it as
-    `percentile_window_s` takes, None where the values are too few. Money is nano-USD an hour.
+    code, `shed_per_s` rates by class of what was sent away for want of room. Percentiles are by
+    share (0.5, 0.95, 0.99) in ms, of the bucket and as many before it as `percentile_window_s`
+    takes, None where the values are too few. Money is nano-USD an hour.
     """
 
     key: str
@@ -89,6 +91,7 @@ class TrafficSeries:
     cost_nanousd_per_hour: Values
     first_token_ms: Mapping[float, Values]
     output_token_ms: Mapping[float, Values]
+    shed_per_s: Mapping[str, Values] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,8 @@ class Summary:
 
     Rates and shares are over the last minute that is covered, percentiles over the last five.
     `samples` is how many first-token times those five minutes hold, `output_samples` how many times
-    per output token, `failures` how many requests of the last minute failed, by error code.
+    per output token, `failures` how many requests of the last minute failed, by error code, `shed`
+    how many were sent away for want of room, by class.
     """
 
     requests_per_s: float | None
@@ -131,6 +135,7 @@ class Summary:
     has_unknown_cost: bool
     output_samples: int = 0
     failures: Mapping[str, int] = field(default_factory=dict)
+    shed: Mapping[str, int] = field(default_factory=dict)
 
     def lacks_price(self, *, is_priced: bool) -> bool:
         """Whether 0 would be a lie: nothing was booked, and it had no price or there is none.
@@ -207,6 +212,12 @@ class Lines:
             cost_nanousd_per_hour=_of(rates, "cost_nanousd_per_hour"),
             first_token_ms=trailing_percentiles(first, bins, window, known),
             output_token_ms=trailing_percentiles(output, bins, window, known),
+            shed_per_s={
+                one.value: tuple(
+                    None if rate is None else rate.shed_per_s.get(one.value, 0.0) for rate in rates
+                )
+                for one in PriorityClass
+            },
         )
 
     def _values(self, of_bin: Mapping[int, Tally], read: Callable[[Tally], float]) -> Values:
@@ -281,6 +292,7 @@ class Tiles:
             has_unknown_cost=last.unknown_cost > 0,
             output_samples=sum(whole.output_token_ms.values()),
             failures={code: count for code, count in last.failures.items() if count},
+            shed={priority: count for priority, count in last.shed.items() if count},
         )
 
     def _gauges(self, pool_id: str | None) -> list[dict[str, float | None]]:

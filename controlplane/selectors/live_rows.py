@@ -5,7 +5,7 @@ seen to it that the organisation and the pools are the caller's.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -139,7 +139,8 @@ SELECT {part}, {bin} AS bin, pool_id, SUM(requests)::bigint, SUM(prompt_tokens):
   SUM(unknown_cost)::bigint,
   string_agg(failures::text, ',') FILTER (WHERE failures <> '{{}}'),
   string_agg(first_token_ms::text, ',') FILTER (WHERE first_token_ms <> '{{}}'),
-  string_agg(output_token_ms::text, ',') FILTER (WHERE output_token_ms <> '{{}}')
+  string_agg(output_token_ms::text, ',') FILTER (WHERE output_token_ms <> '{{}}'),
+  string_agg(shed::text, ',') FILTER (WHERE shed <> '{{}}')
 FROM controlplane_livetraffic
 WHERE organisation_id = %s AND (%s::text IS NULL OR pool_id = %s) AND {times}
 GROUP BY bin, pool_id
@@ -152,13 +153,14 @@ def read_traffic(
     """For each stretch the traffic by pool ("" is none) and bin; all pools, or one."""
     found: list[dict[str, dict[int, Tally]]] = [defaultdict(dict) for _ in stretches]
     scope = (organisation_id, pool_id, pool_id)
-    for number, bin_number, pool, *sums, failures, first, output in _read(
+    for number, bin_number, pool, *sums, failures, first, output, shed in _read(
         _TRAFFIC, stretches, FINE_S, scope
     ):
         tally = Tally(*sums)
         _add_all(tally.failures, failures, dict[str, int])
         _add_all(tally.first_token_ms, first, dict[int, int])
         _add_all(tally.output_token_ms, output, dict[int, int])
+        _add_all(tally.shed, shed, dict[str, int])
         found[number][pool][bin_number] = tally
     return found
 
@@ -192,6 +194,34 @@ def read_workers(
             if samples:
                 worker.gauges[name][bin_number] = (total, samples)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The most there was of something in one bin, and since when it was so much at its last."""
+
+    value: float
+    since: datetime | None
+
+
+Peaks = Mapping[tuple[str, str], Mapping[int, Peak]]
+"""By kind and subject, and by bin."""
+
+_PEAKS = (
+    "SELECT {part}, {bin} AS bin, kind, subject_id, MAX(value), "
+    "(array_agg(since ORDER BY at DESC))[1] FROM controlplane_livepeak "
+    "WHERE subject_id = ANY(%s) AND {times} GROUP BY bin, kind, subject_id"
+)
+
+
+def read_peaks(subject_ids: Sequence[str], stretches: Sequence[Stretch]) -> list[Peaks]:
+    """For each stretch the peaks of these pools and routes; bins with none are left out."""
+    found: list[dict[tuple[str, str], dict[int, Peak]]] = [{} for _ in stretches]
+    for number, bin_number, kind, subject_id, value, since in _read(
+        _PEAKS, stretches, FINE_S, (list(subject_ids),)
+    ):
+        found[number].setdefault((kind, subject_id), {})[bin_number] = Peak(value, since)
+    return list(found)
 
 
 def _read(

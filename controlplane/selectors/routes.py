@@ -1,8 +1,10 @@
 """Routes as a caller may see them."""
 
+from collections.abc import Sequence
+
 from django.db.models import Prefetch, QuerySet
 
-from controlplane.models import Route, RouteTarget
+from controlplane.models import Organisation, Route, RouteTarget
 from controlplane.selectors.access import Access
 
 
@@ -10,6 +12,26 @@ def list_routes(access: Access) -> QuerySet[Route]:
     """Routes with their targets in order, and the targets' pools."""
     targets = RouteTarget.objects.select_related("pool").order_by("position")
     return access.visible(Route.objects.prefetch_related(Prefetch("targets", targets)))
+
+
+def list_ladders(
+    access: Access, organisation: Organisation, *, pool_id: str | None = None
+) -> Sequence[tuple[str, str, Sequence[str]]]:
+    """Id, name and steps of the routes that degrade, by name; of one pool those that send there."""
+    rows = access.visible(Route.objects.filter(organisation=organisation, is_enabled=True))
+    rows = rows.exclude(degradation=[]).order_by("name")
+    found = rows.prefetch_related("targets") if pool_id is not None else rows
+    return [
+        (row.pk, row.name, tuple(row.degradation))
+        for row in found
+        if pool_id is None or pool_id in _pools_of(row)
+    ]
+
+
+def _pools_of(row: Route) -> set[str]:
+    """The pools that its targets and its rules' may go to."""
+    own = {one.pool_id for one in row.targets.all()}
+    return own | {str(one["pool_id"]) for rule in row.rules for one in rule["targets"]}
 
 
 def get_rule_name(access: Access, route_id: str | None, rule_id: str | None) -> str | None:

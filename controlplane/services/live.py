@@ -30,8 +30,9 @@ from controlplane.decisions.live import (
     traffic_rows,
     worker_rows,
 )
+from controlplane.decisions.live_peaks import Held, PeakKind, PeakRow, folded_peaks, peak_rows
 from controlplane.decisions.propagation import PartlySilent
-from controlplane.models import LiveCoverage, LiveTraffic, LiveWorker
+from controlplane.models import LiveCoverage, LivePeak, LiveTraffic, LiveWorker
 from inference.contract.vitals import Vitals
 
 FINE_KEPT = timedelta(hours=2)
@@ -60,15 +61,20 @@ _FOLD_BATCH = 10
 _DELETE_BATCH = timedelta(hours=1)
 _MOST_BATCHES = 12
 
-_TABLES: Sequence[type[Model]] = (LiveTraffic, LiveWorker, LiveCoverage)
+_HELD = timedelta(seconds=15)
+"""A feed that was away for longer doesn't know since when a route has its steps."""
+
+_TABLES: Sequence[type[Model]] = (LiveTraffic, LiveWorker, LivePeak, LiveCoverage)
 _KEYS: Mapping[type[Model], Sequence[str]] = {
     LiveTraffic: ("resolution_s", "organisation_id", "at", "pool_id", "route_id", "source"),
     LiveWorker: ("resolution_s", "pool_id", "at", "worker_id"),
+    LivePeak: ("resolution_s", "kind", "subject_id", "at"),
 }
 # these only grow as a bucket fills, so a row with less is older than the one that is there
 _GROWING: Mapping[type[Model], Sequence[str]] = {
     LiveTraffic: ("requests",),
     LiveWorker: ("running_samples", "utilisation_samples"),
+    LivePeak: ("value",),
 }
 
 # what was so while a bucket lasted stays with it; only what is covered may still grow afterwards
@@ -136,14 +142,25 @@ class Tidied:
 
 
 def record_sample(vitals: Sequence[Vitals], census: Census, *, now: datetime) -> None:
-    """Write what these records say, in one transaction of three statements.
+    """Write what these records say, in one transaction of a statement a table.
 
     Raises what the database raises; then nothing is written.
     """
     with transaction.atomic():
         _upsert(LiveTraffic, traffic_rows(vitals, now))
         _upsert(LiveWorker, worker_rows(vitals, now))
+        held = _held_steps(now) if any(one.degraded for one in vitals) else {}
+        _upsert(LivePeak, peak_rows(vitals, now, held))
         _cover(covers(vitals, now), census, now)
+
+
+def _held_steps(now: datetime) -> Held:
+    """How many steps routes had in the last seconds, and since when."""
+    rows = LivePeak.objects.filter(
+        resolution_s=FINE_S, kind=PeakKind.STEPS.value, at__gt=now - _HELD, since__isnull=False
+    )
+    newest = rows.order_by("subject_id", "-at").distinct("subject_id")
+    return {row.subject_id: (row.value, row.since) for row in newest if row.since is not None}
 
 
 def tidy(now: datetime) -> Tidied:
@@ -196,6 +213,9 @@ def _fold(rung: Rung, since: datetime, until: datetime) -> None:
         _upsert(LiveTraffic, folded_traffic(_traffic_in(traffic), rung.into_s))
         workers = LiveWorker.objects.filter(resolution_s=rung.workers_from_s, **times)
         _upsert(LiveWorker, folded_workers(_workers_in(workers.order_by("at")), rung.into_s))
+        peaks = LivePeak.objects.filter(resolution_s=rung.from_s, **times)
+        found = [PeakRow(**row) for row in peaks.values(*_names(PeakRow))]
+        _upsert(LivePeak, folded_peaks(found, rung.into_s))
         with connection.cursor() as cursor:
             lengths = {"from_s": rung.from_s, "into_s": rung.into_s}
             cursor.execute(_FOLD_COVERAGE, {**lengths, "since": since, "until": until})
@@ -216,7 +236,7 @@ def _names(shape: type[Any]) -> list[str]:
     return [field.name for field in fields(shape)]
 
 
-def _upsert(model: type[Model], rows: Sequence[TrafficRow] | Sequence[WorkerRow]) -> None:
+def _upsert(model: type[Model], rows: Sequence[TrafficRow | WorkerRow | PeakRow]) -> None:
     """Write rows whole, in the order given; those that say nothing new are left alone."""
     if not rows:
         return
@@ -249,7 +269,8 @@ def _delete_old(now: datetime) -> tuple[int, bool]:
     )
     times = [
         *((model, length, folded) for model in _TABLES for length in (MINUTE_S, QUARTER_S)),
-        *((LiveTraffic, FINE_S, fine), (LiveWorker, SECOND_S, fine), (LiveCoverage, FINE_S, fine)),
+        *((model, FINE_S, fine) for model in (LiveTraffic, LivePeak, LiveCoverage)),
+        (LiveWorker, SECOND_S, fine),
     ]
     deleted, is_done = 0, True
     for model, resolution_s, before in times:

@@ -3,17 +3,24 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from hashlib import sha256
 
 import msgspec
 import structlog
 from django.db import connection, transaction
+from django.db.models import Min
 
 from controlplane.decisions.journals import Progress, advance, count_missing, skip_to
 from controlplane.decisions.ledger import ids_in
-from controlplane.decisions.rollups import DayKey, MinuteKey, Sums, roll_up
-from controlplane.models.usage import JournalMark, PoisonRecord, UsageDay, UsageMinute
+from controlplane.decisions.rollups import DayKey, MinuteKey, RuleKey, Sums, roll_up
+from controlplane.models.usage import (
+    JournalMark,
+    PoisonRecord,
+    RuleMinute,
+    UsageDay,
+    UsageMinute,
+)
 from controlplane.selectors.usage import get_names
 from controlplane.services.requests import insert_requests
 from inference.contract.events import End
@@ -23,6 +30,11 @@ NO_STARTS: Mapping[str, int] = {}
 log = structlog.get_logger(__name__)
 
 _SUMS = tuple(field.name for field in fields(Sums))
+
+RULES_KEPT = timedelta(days=7)
+"""What rules took is shown for a day; so long it can be looked up after a week-end."""
+
+_DELETE_BATCH = timedelta(hours=6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +65,7 @@ def record_usage(
     """Record a batch in one transaction; what is in the ledger already changes nothing.
 
     `starts` are journals that have let go of their ends up to a number: no mark waits for those.
-    Locks are taken in one order by every writer: requests, minutes, days, marks, each by key.
+    Every writer takes locks in one order: requests, minutes, rules, days, marks, each by key.
     Raises what the database raises; then nothing of the batch is recorded.
     """
     with transaction.atomic():
@@ -109,10 +121,21 @@ def forget_marks(*, before: datetime) -> int:
     return removed
 
 
+def forget_rules(now: datetime) -> int:
+    """Remove what rules took longer ago than it is kept, a stretch at a time; returns how many."""
+    before, removed = now - RULES_KEPT, 0
+    while oldest := RuleMinute.objects.filter(minute__lt=before).aggregate(at=Min("minute"))["at"]:
+        until = min(before, oldest + _DELETE_BATCH)
+        removed += RuleMinute.objects.filter(minute__lt=until).delete()[0]
+    return removed
+
+
 def _add_roll_ups(ends: Sequence[End], names: Mapping[str, str]) -> None:
     increments = roll_up(ends)
     minutes = [key._asdict() | asdict(sums) for key, sums in increments.minutes]
     _upsert(UsageMinute, MinuteKey._fields, minutes)
+    rules = [key._asdict() | {"requests": count} for key, count in increments.rules]
+    _upsert(RuleMinute, RuleKey._fields, rules, sums=("requests",))
     labels = {**names, **_route_names(ends)}
     days = [
         key._asdict() | asdict(sums) | {"label": labels.get(key.value, "")}
@@ -130,10 +153,11 @@ def _route_names(ends: Iterable[End]) -> dict[str, str]:
 
 
 def _upsert(
-    model: type[UsageMinute] | type[UsageDay],
+    model: type[UsageMinute] | type[RuleMinute] | type[UsageDay],
     key: Sequence[str],
     rows: Sequence[Mapping[str, object]],
     *,
+    sums: Sequence[str] = _SUMS,
     label: bool = False,
 ) -> None:
     """Add to the rows in the order given; the last label that isn't empty stays."""
@@ -141,8 +165,8 @@ def _upsert(
         return
     table = model._meta.db_table
     keys = ", ".join(key)
-    columns = ", ".join([keys, *_SUMS, *(["label"] if label else [])])
-    changes = [f"{name} = {table}.{name} + EXCLUDED.{name}" for name in _SUMS]
+    columns = ", ".join([keys, *sums, *(["label"] if label else [])])
+    changes = [f"{name} = {table}.{name} + EXCLUDED.{name}" for name in sums]
     if label:
         changes.append(f"label = COALESCE(NULLIF(EXCLUDED.label, ''), {table}.label)")
     statement = (

@@ -152,7 +152,8 @@ def test_figures_are_drawn_move_and_tell_their_state(
 
 def check_drawing(page: Page) -> None:
     """Lines are there, on both sides of a gap that says so, with their words and footers."""
-    for panel, lines in (("first_token", 3), ("tokens", 2), ("kv_cache", 3), ("queue", 2)):
+    drawn = {"first_token": 3, "tokens": 2, "kv_cache": 3, "queue": 2, "waiting": 3}
+    for panel, lines in drawn.items():
         paths = [path for path in drawn_lines(page, panel) if "L" in path]
         assert len(paths) >= 2 * lines, "a line before the gap and one after it"
         assert all(path.startswith("M") for path in paths)

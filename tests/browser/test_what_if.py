@@ -1,5 +1,6 @@
 """Explain and Replay as a person meets them, in a real browser."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
@@ -7,52 +8,27 @@ import pytest
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from controlplane.models import Project, Replay, Role, User
+from controlplane.models import Replay, Role, User
 from controlplane.services.actors import Actor
-from controlplane.services.keys import create_key
-from controlplane.services.pools import create_pool
-from controlplane.services.routes import TargetChoice, create_route
 from controlplane.services.usage import record_usage
 from controlplane.services.users import grant_role
 from controlplane.tasks.replays import run_queued
 from tests.browser.conftest import USER, Console, Visitor
-from tests.controlplane.replayed import SLOTS, served, when_recorded
+from tests.controlplane.replayed import make_route, served, when_recorded
 
 pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
-def ids(console: Console, actor: Actor) -> dict[str, str]:
+def ids(console: Console, actor: Actor) -> Mapping[str, str]:
     home = console.organisation
     user = User.objects.get(username=USER)
     grant_role(actor, subject=user, organisation=home, role=Role.OPERATOR)
-    pools = {
-        name: create_pool(
-            actor,
-            organisation=home,
-            name=name,
-            model=name,
-            provisioner="static",
-            addresses=[f"http://127.0.0.1:{port + place}/v1" for place in range(2)],
-            worker_concurrency=SLOTS,
-        )
-        for port, name in ((9_000, "large"), (9_100, "small"))
-    }
-    targets = [TargetChoice(pools["large"], 9), TargetChoice(pools["small"], 1)]
-    route = create_route(
-        actor, organisation=home, name="chat", targets=targets, strategy="weighted"
-    )
-    project = Project.objects.filter(organisation=home).first()
-    key = create_key(actor, organisation=home, project=project, name="mine").key
-    return {
-        **{name: pool.pk for name, pool in pools.items()},
-        "route": route.pk,
-        "key": key.pk.removeprefix("key_"),
-    }
+    return make_route(actor, home)
 
 
 def test_a_change_of_a_route_is_explained_and_replayed_before_it_is_made(
-    visitor: Visitor, ids: dict[str, str], shots: Path
+    visitor: Visitor, ids: Mapping[str, str], shots: Path
 ) -> None:
     ends = served(ids, timezone.now() - timedelta(minutes=20), seed=1)
     record_usage(ends, now=when_recorded(ends))

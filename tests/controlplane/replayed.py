@@ -1,12 +1,17 @@
-"""Past traffic of a route over two pools, as engines would have served it, in the ledger."""
+"""A route over two pools, and past traffic of it as engines would have served it, in the ledger."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
-from controlplane.bridge.explaining import newest_revision
+from controlplane.bridge.configurations import newest_revision
+from controlplane.models import Organisation, Project
 from controlplane.selectors.snapshots import get_configuration
+from controlplane.services.actors import Actor
+from controlplane.services.keys import create_key
+from controlplane.services.pools import create_pool
+from controlplane.services.routes import TargetChoice, create_route
 from inference.contract.events import End, Usage
 from inference.decisions.cost import cost_of, price_used
 from inference.decisions.facts import RequestFacts, facts_record
@@ -17,6 +22,38 @@ from tests.decisions.step_engine import Happened, Speed, StepWorker, run_engines
 SPEEDS = {"large": Speed(), "small": Speed(step_s=0.02, token_s=0.0002)}
 SLOTS = 64
 REQUESTS = 600
+
+
+def make_route(actor: Actor, home: Organisation) -> Mapping[str, str]:
+    """Make the route `chat` over pools `large`, which gets nine of ten, and `small`, and a key.
+
+    The ids of the pools by name, of the `route` and the `project`, and the `key`'s as gateways
+    know it.
+    """
+    pools = {
+        name: create_pool(
+            actor,
+            organisation=home,
+            name=name,
+            model=name,
+            provisioner="static",
+            addresses=[f"http://127.0.0.1:{port + place}/v1" for place in range(2)],
+            worker_concurrency=SLOTS,
+        )
+        for port, name in ((9_000, "large"), (9_100, "small"))
+    }
+    targets = [TargetChoice(pools["large"], 9), TargetChoice(pools["small"], 1)]
+    route = create_route(
+        actor, organisation=home, name="chat", targets=targets, strategy="weighted"
+    )
+    project = Project.objects.get(organisation=home)
+    key = create_key(actor, organisation=home, project=project, name="mine").key
+    return {
+        **{name: pool.pk for name, pool in pools.items()},
+        "route": route.pk,
+        "project": project.pk,
+        "key": key.pk.removeprefix("key_"),
+    }
 
 
 def traffic(key: str, begin: datetime, *, seed: int) -> Sequence[Recorded]:

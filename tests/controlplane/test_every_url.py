@@ -171,8 +171,8 @@ def expected(path: Path, method: str) -> frozenset[str]:
 
 
 def _readers(path: Path, noun: str, act: str) -> frozenset[str]:
-    if act in ("log", "logs"):
-        # what a worker prints is of everybody who uses the pool
+    if act in ("log", "logs", "split"):
+        # what a worker prints is of everybody who uses the pool; what rules take is all traffic
         return WHOLE
     if act != "list":
         return NOUNS[noun].readers

@@ -8,7 +8,9 @@ from zoneinfo import ZoneInfo
 
 from controlplane.selectors.live import (
     Coverage,
+    LadderSeries,
     LiveView,
+    QueueSeries,
     Span,
     Summary,
     TrafficSeries,
@@ -57,6 +59,32 @@ def worker(ordinal: int = 0, pool_id: str = "pool_a", **fields: Any) -> WorkerSe
         utilisation=(10.0, 20.0, None, 40.0),
         memory_bytes=(1e9, 1e9, None, 2e9),
         is_gpu=False,
+    )
+    return replace(made, **fields)
+
+
+def queue(pool_id: str = "pool_a", **fields: Any) -> QueueSeries:
+    """Four buckets of who waits for a pool, nobody in the last."""
+    made = QueueSeries(
+        key=pool_id,
+        label=pool_id.removeprefix("pool_"),
+        waiting=(0, 3, None, 0),
+        oldest_wait_ms=(0, 4_200.0, None, 0),
+        waiting_now=0,
+        oldest_wait_ms_now=0.0,
+    )
+    return replace(made, **fields)
+
+
+def ladder(name: str = "chat", **fields: Any) -> LadderSeries:
+    """Four buckets of a route that has come to its second step of three."""
+    made = LadderSeries(
+        key=f"rt_{name}",
+        label=name,
+        names=("trim_batch", "smaller_model", "shed_batch"),
+        steps=(0, 1, None, 2),
+        now=2,
+        since=SINCE,
     )
     return replace(made, **fields)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from redis import Redis
 
@@ -115,7 +116,16 @@ class LivingFleet:
                 for place, pool_id in enumerate(self.pools)
                 if self.is_busy
             )
-            yield self._record(ProcessRole.GATEWAY, gateway, f"{gateway}/0", now, traffic=told)
+            waiting = {pool_id: round(3 + wave(now, 20, 3)) for pool_id in self.pools}
+            yield self._record(
+                ProcessRole.GATEWAY,
+                gateway,
+                f"{gateway}/0",
+                now,
+                traffic=told,
+                queued={pool_id: count for pool_id, count in waiting.items() if count},
+                oldest_wait_ms={one: 900.0 * count for one, count in waiting.items() if count},
+            )
         workers = tuple(
             gauges_at(now, pool_id, ordinal, place)
             for place, pool_id in enumerate(self.pools)
@@ -124,7 +134,7 @@ class LivingFleet:
         yield self._record(ProcessRole.POOLS, "pools", "pools", now, workers=workers)
 
     def _record(
-        self, role: ProcessRole, gateway: str, process: str, now: float, **fields: tuple
+        self, role: ProcessRole, gateway: str, process: str, now: float, **fields: Any
     ) -> Vitals:
         return Vitals(
             role=role,

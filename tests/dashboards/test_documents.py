@@ -14,8 +14,10 @@ from dashboards.scopes import LiveScope
 from tests.dashboards.factory import (
     NOW,
     SINCE_S,
+    ladder,
     percentiles,
     pool_line,
+    queue,
     scene,
     summary,
     traffic,
@@ -75,6 +77,52 @@ def test_the_tiles_are_the_figures_with_their_units() -> None:
     assert tile("cost") == ("$48.90", "/h", "last minute's rate")
     assert tile("month") == ("$26,914.12", "", "since 1 Nov")
     assert "month" not in document_of(scene(Page.POOL), is_historical=False)["tiles"]
+
+
+def test_queues_and_ladders_are_told_in_words() -> None:
+    assert sentence(PanelKind.WAITING, queues=(queue(),)) == "Nobody waits for a worker."
+    busy = queue("pool_b", waiting_now=3, oldest_wait_ms_now=4_200.0)
+    one = queue(waiting_now=1, oldest_wait_ms_now=80.0)
+    told = "4 requests wait, 3 of them for b; the longest wait is 4,200 ms."
+    assert sentence(PanelKind.WAITING, queues=(one, busy)) == told
+    assert sentence(PanelKind.WAITING, queues=(busy, queue())) == (
+        "3 requests wait for b; the longest wait is 4,200 ms."
+    )
+    assert sentence(PanelKind.WAITING, Page.POOL, queues=(one,)) == (
+        "1 request waits; the longest wait is 80 ms."
+    )
+    assert sentence(PanelKind.OLDEST_WAIT, Page.POOL, queues=(busy,)) == (
+        "Whoever waits the longest has waited 4,200 ms."
+    )
+    unknown = queue(waiting_now=None, oldest_wait_ms_now=None)
+    for kind in (PanelKind.WAITING, PanelKind.OLDEST_WAIT):
+        assert sentence(kind, Page.POOL, queues=(unknown,)) == (
+            "No gateway reported in the last minute."
+        )
+    shed = summary(shed={"batch": 10, "default": 2})
+    assert sentence(PanelKind.SHED, summary=shed) == (
+        "12 requests were sent away in the last minute: default 2, batch 10."
+    )
+    assert sentence(PanelKind.SHED) == "No request was sent away in the last minute."
+    steps = "chat: 2 of 3 steps (trim batch, smaller model) since 15:00"
+    assert sentence(PanelKind.DEGRADATION, ladders=(ladder(),)) == f"{steps}."
+    both = (ladder(), ladder("code", now=1))
+    assert sentence(PanelKind.DEGRADATION, ladders=both) == f"{steps}; 1 more route as well."
+    ground = ladder(now=0, since=None)
+    assert sentence(PanelKind.DEGRADATION, ladders=(ground,)) == "All routes serve as ever."
+    assert sentence(PanelKind.DEGRADATION) == "No route has steps of degradation."
+
+
+def test_a_pools_tile_tells_who_waits_in_the_gateways() -> None:
+    def queued(**fields: object) -> tuple[str, str]:
+        shown = scene(Page.POOL, at=view(queues=(queue(**fields),)))
+        one = document_of(shown, is_historical=False)["tiles"]["queued"]
+        return one["text"], one["note"]
+
+    assert queued() == ("0", "in the gateways")
+    busy = {"waiting_now": 3, "oldest_wait_ms_now": 4_200.0}
+    assert queued(**busy) == ("3", "longest 4,200 ms")
+    assert queued(waiting_now=None) == ("", "no data")
 
 
 def test_a_tile_of_too_few_samples_says_how_many_there_are() -> None:

@@ -11,7 +11,17 @@ from dashboards.documents import encode
 from dashboards.figures import figure_of, folded, gaps_of, isolated, runs_of
 from dashboards.kinds import Fold, Form, Measure, Page, PanelKind
 from dashboards.registry import REGISTRY, panels_of
-from tests.dashboards.factory import NOW, SINCE_S, percentiles, scene, traffic, view, worker
+from tests.dashboards.factory import (
+    NOW,
+    SINCE_S,
+    ladder,
+    percentiles,
+    queue,
+    scene,
+    traffic,
+    view,
+    worker,
+)
 
 X_MS = [(SINCE_S + 5 * n) * 1_000 for n in range(4)]
 
@@ -93,6 +103,57 @@ def test_workers_have_gaps_of_their_own() -> None:
     assert figure["meta"]["gaps"] == "workers"
 
 
+GAP = (1.0, 1.0, 0.0, 0.4)
+
+
+def lines_of(figure: dict) -> list[tuple[str, list[float | None], int]]:
+    """Name, values and colour of each trace, all at the same times."""
+    assert all(one["x"] == X_MS for one in figure["data"])
+    return [(one["name"], one["y"], one["meta"]["slot"]) for one in figure["data"]]
+
+
+def test_who_waits_is_a_line_a_pool_with_a_gap_where_nobody_reported() -> None:
+    queues = (queue("pool_a"), queue("pool_b", waiting=(1, 0, None, 2)))
+    figure = drawn(PanelKind.WAITING, covered=GAP, queues=queues)
+    assert lines_of(figure) == [("a", [0, 3, None, 0], 1), ("b", [1, 0, None, 2], 2)]
+    assert figure["layout"]["yaxis"]["range"] == [0, 3 * 1.08]
+    assert [one["x0"] for one in figure["layout"]["shapes"]] == [X_MS[2] - 2_500]
+    assert figure["data"][0]["mode"] == "lines+markers"
+    many = tuple(queue(f"pool_{name}", waiting=(4, 1, None, 7)) for name in "abcdefg")
+    other = drawn(PanelKind.WAITING, covered=GAP, queues=many)["data"][-1]
+    assert (other["name"], other["y"]) == ("Other (3)", [12, 3, None, 21])
+
+
+def test_the_longest_wait_is_a_line_of_the_pool() -> None:
+    figure = drawn(PanelKind.OLDEST_WAIT, Page.POOL, covered=GAP, queues=(queue(),))
+    assert lines_of(figure) == [("longest wait", [0, 4_200.0, None, 0], 2)]
+    assert figure["layout"]["yaxis"]["range"] == [0, 4_200.0 * 1.08]
+
+
+def test_who_was_sent_away_is_stacked_by_class() -> None:
+    shed = {
+        "batch": (0.0, 2.0, None, 1.0),
+        "default": (0.0, 0.5, None, 0.0),
+        "interactive": (0.0, 0.0, None, 0.0),
+    }
+    figure = drawn(PanelKind.SHED, covered=GAP, total=traffic(shed_per_s=shed))
+    assert lines_of(figure) == [
+        ("interactive", [0.0, 0.0, None, 0.0], 5),
+        ("default", [0.0, 0.5, None, 0.0], 4),
+        ("batch", [0.0, 2.0, None, 1.0], 1),
+    ]
+    assert {one["type"] for one in figure["data"]} == {"bar"}
+    assert figure["layout"]["yaxis"]["range"] == [0, 2.5 * 1.08]
+
+
+@pytest.mark.parametrize("page", Page)
+def test_steps_of_degradation_are_a_line_a_route(page: Page) -> None:
+    ladders = (ladder(), ladder("code", steps=(0, 0, None, 0), now=0, since=None))
+    figure = drawn(PanelKind.DEGRADATION, page, covered=GAP, ladders=ladders)
+    assert lines_of(figure) == [("chat", [0, 1, None, 2], 1), ("code", [0, 0, None, 0], 2)]
+    assert figure["layout"]["yaxis"]["range"] == [0, 2 * 1.08]
+
+
 def test_a_bucket_that_has_just_begun_is_no_gap_yet() -> None:
     begun = scene(at=view(covered=(1.0, 1.0, 1.0, 0.0)))
     chart = REGISTRY[PanelKind.TOKENS].draw(begun)
@@ -115,7 +176,11 @@ def test_runs_of_gaps_are_found_at_both_ends() -> None:
 
 @pytest.mark.parametrize(
     ("fold", "label", "values"),
-    [(Fold.SUM, "Other (2)", [11.0, 6.0]), (Fold.MEAN, "Other (2), mean", [5.5, 6.0])],
+    [
+        (Fold.SUM, "Other (2)", [11.0, 6.0]),
+        (Fold.MEAN, "Other (2), mean", [5.5, 6.0]),
+        (Fold.MOST, "Other (2), the most", [6.0, 6.0]),
+    ],
 )
 def test_beyond_the_fourth_of_many_series_is_other(
     fold: Fold, label: str, values: list[float]
@@ -182,7 +247,9 @@ def test_every_panel_draws_both_an_empty_and_a_full_page_without_a_colour(page: 
         failures={},
     )
     empty = scene(page, at=view(total=blank, covered=(0.0,) * 4))
-    full = scene(page, at=view(workers=(worker(0), worker(1)), pools=(traffic("pool_a", "a"),)))
+    lists = {"queues": (queue(),), "ladders": (ladder(),)}
+    workers, pools = (worker(0), worker(1)), (traffic("pool_a", "a"),)
+    full = scene(page, at=view(workers=workers, pools=pools, **lists))
     for panel in panels_of(page):
         for shown in (empty, full):
             chart = panel.draw(shown)

@@ -6,7 +6,7 @@ from controlplane.decisions.propagation import PartlySilent
 from controlplane.selectors.live import Coverage
 from dashboards.base import Refusal
 from dashboards.documents import document_of
-from tests.dashboards.factory import NOW, pool_line, scene, summary, view
+from tests.dashboards.factory import NOW, ladder, pool_line, scene, summary, view
 
 
 def needs(**fields: object) -> list[tuple[str, str, str]]:
@@ -109,3 +109,14 @@ def test_without_its_store_the_page_says_so_once() -> None:
         "The state store is not answering"
     ]
     assert [one[1] for one in needs(at=blind, pools=())] == ["No gateway reports"]
+
+
+def test_a_route_that_serves_less_well_is_told_with_its_steps_and_since_when() -> None:
+    ladders = (ladder(), ladder("code", now=0, since=None), ladder("none", now=None, since=None))
+    assert needs(at=view(ladders=ladders)) == [
+        (
+            "warn",
+            "chat serves less well",
+            "2 of 3 steps (trim batch, smaller model) since 15:00.",
+        )
+    ]

@@ -34,7 +34,7 @@ from tests.dashboards.living import LivingFleet
 
 pytestmark = pytest.mark.django_db
 
-QUERIES = 12
+QUERIES = 14
 PASSWORD = "a-long-enough-passphrase-4"
 
 

@@ -6,7 +6,7 @@ from plotly.graph_objects import Figure
 from dashboards.figures import figure_of
 from dashboards.kinds import Page
 from dashboards.registry import panels_of
-from tests.dashboards.factory import percentiles, scene, traffic, view, worker
+from tests.dashboards.factory import ladder, percentiles, queue, scene, traffic, view, worker
 
 _NONE = (None,) * 4
 _BLANK = traffic(
@@ -23,6 +23,8 @@ _TIMES = percentiles((210.0, None, 215.0, 220.0), _NONE, (None, 900.0, None, Non
 _FULL = {
     "total": traffic(first_token_ms=_TIMES, output_token_ms=_TIMES),
     "pools": tuple(traffic(f"pool_{name}", name) for name in "abcdefg"),
+    "queues": tuple(queue(f"pool_{name}") for name in "abcdefg"),
+    "ladders": (ladder(), ladder("code")),
     "workers": tuple(worker(number, f"pool_{name}") for name in "abc" for number in range(3)),
 }
 VIEWS = {

@@ -152,6 +152,11 @@ class TargetVerdictSerializer(serializers.Serializer[Any]):
     )
     left_out = _word(LeftOutReason, allow_null=True)
     switch_id = serializers.CharField(allow_null=True)
+    bridge = _word(
+        Endpoint,
+        "In the words of which endpoint it is asked, if its pool lacks the request's; else null.",
+        allow_null=True,
+    )
     share = serializers.FloatField(help_text="Of all chances.")
     cost_max_nanousd = serializers.CharField(allow_null=True, help_text=_MONEY)
     max_context_tokens = serializers.IntegerField(allow_null=True)
@@ -169,6 +174,7 @@ class LimitVerdictSerializer(serializers.Serializer[Any]):
     enforcement = _word(Enforcement)
     must_be_left = serializers.IntegerField()
     is_taken = serializers.IntegerField()
+    is_short = serializers.BooleanField(help_text="Even unused it is too small for the request.")
 
 
 class RefusalToldSerializer(serializers.Serializer[Any]):
@@ -241,6 +247,12 @@ class ExplanationSerializer(serializers.Serializer[Any]):
     output_tokens_max = serializers.IntegerField(allow_null=True)
     cost_max_nanousd = serializers.CharField(allow_null=True, help_text=_MONEY)
     limits = LimitVerdictSerializer(many=True)
+    refused_by_limit = serializers.CharField(
+        allow_null=True, help_text="The limit that refuses it however little is used of it."
+    )
+    passed_over_limits = serializers.ListField(
+        child=serializers.CharField(), help_text="For these limits of models, others were taken."
+    )
     record = serializers.DictField(
         allow_null=True, help_text="The decision record, as the gateway would write it."
     )

@@ -9,12 +9,17 @@ from rest_framework import serializers
 
 from controlplane.selectors.live import (
     WINDOWS,
+    LadderSeries,
     LiveView,
+    QueueSeries,
     Summary,
     TrafficSeries,
     WorkerSeries,
     priced_costs,
 )
+
+Subject = WorkerSeries | QueueSeries | LadderSeries
+"""A series of one worker, pool or route."""
 
 _EARLIEST = datetime(1970, 2, 1, tzinfo=UTC)
 _LATEST = datetime(2500, 1, 1, tzinfo=UTC)
@@ -78,6 +83,35 @@ class TrafficSeriesSerializer(serializers.Serializer[object]):
     cost_nanousd_per_hour = MoneyValuesField(help_text=_COST)
     first_token_ms = PercentilesSerializer()
     output_token_ms = PercentilesSerializer()
+    shed_per_s = serializers.DictField(
+        child=_values(), help_text="Sent away for want of room, by class; of no pool."
+    )
+
+
+class QueueSeriesSerializer(serializers.Serializer[object]):
+    """Who waits in the gateways for a pool's workers; the most at once, a value a bucket."""
+
+    id = serializers.CharField(help_text="Of the pool.")
+    label = serializers.CharField()
+    waiting = _values("One that could go to several pools counts at its first.")
+    oldest_wait_ms = _values("The longest anybody had waited.")
+    waiting_now = serializers.IntegerField(allow_null=True, help_text="In the newest bucket.")
+    oldest_wait_ms_now = serializers.FloatField(allow_null=True)
+
+
+class LadderSeriesSerializer(serializers.Serializer[object]):
+    """How many steps of degradation a route has taken, the most at once, a value a bucket."""
+
+    id = serializers.CharField(help_text="Of the route.")
+    label = serializers.CharField()
+    names = serializers.ListField(
+        child=serializers.CharField(), help_text="All its steps, in the order they are taken."
+    )
+    steps = _values()
+    now = serializers.IntegerField(allow_null=True, help_text="Steps in force.")
+    since = serializers.DateTimeField(
+        allow_null=True, help_text="When it came to that; null while none is in force."
+    )
 
 
 class WorkerSeriesSerializer(serializers.Serializer[object]):
@@ -111,6 +145,10 @@ class SummarySerializer(serializers.Serializer[object]):
     is_gpu = serializers.BooleanField()
     cost_nanousd_per_hour = serializers.CharField(allow_null=True, help_text=_COST)
     has_unknown_cost = serializers.BooleanField()
+    shed = serializers.DictField(
+        child=serializers.IntegerField(),
+        help_text="Sent away for want of room in the last minute, by class.",
+    )
 
 
 class PoolSummarySerializer(SummarySerializer):
@@ -143,6 +181,10 @@ class LiveSerializer(serializers.Serializer[object]):
     total = TrafficSeriesSerializer()
     pools = TrafficSeriesSerializer(many=True, help_text="Most requests first.")
     workers = WorkerSeriesSerializer(many=True)
+    queues = QueueSeriesSerializer(many=True, help_text="Of the pools there are.")
+    ladders = LadderSeriesSerializer(
+        many=True, help_text="Of routes that degrade and may send to what is asked about."
+    )
     summary = SummarySerializer()
     pool_summaries = PoolSummarySerializer(many=True)
     month_to_date_nanousd = serializers.CharField(
@@ -178,7 +220,9 @@ def live_document(
         "covered": view.covered,
         "total": _series(view.total, lacks_price=lacks),
         "pools": [_series(one, lacks_price=lacking.get(one.key, False)) for one in view.pools],
-        "workers": [_worker(one) for one in view.workers],
+        "workers": [_told(one) for one in view.workers],
+        "queues": [_told(one) for one in view.queues],
+        "ladders": [_told(one) for one in view.ladders],
         "summary": _summary(view.summary, lacks_price=lacks),
         "pool_summaries": [
             {
@@ -202,7 +246,7 @@ def _series(series: TrafficSeries, *, lacks_price: bool) -> dict[str, Any]:
     }
 
 
-def _worker(series: WorkerSeries) -> dict[str, Any]:
+def _told(series: Subject) -> dict[str, Any]:
     told = _members(series)
     return told | {"id": told.pop("key")}
 
@@ -216,7 +260,7 @@ def _summary(summary: Summary, *, lacks_price: bool) -> dict[str, Any]:
     }
 
 
-def _members(value: TrafficSeries | WorkerSeries | Summary) -> dict[str, Any]:
+def _members(value: TrafficSeries | Subject | Summary) -> dict[str, Any]:
     return {field.name: getattr(value, field.name) for field in fields(value)}
 
 

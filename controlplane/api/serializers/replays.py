@@ -66,12 +66,27 @@ class ModelledWorkerSerializer(serializers.Serializer[Any]):
     step_request_ms = serializers.FloatField()
 
 
+class UnjudgedSerializer(serializers.Serializer[Any]):
+    """A rule that looks at headers of which nothing was written down; replayed as not there."""
+
+    side = serializers.ChoiceField(choices=["current", "draft"])
+    rule_id = serializers.CharField()
+    rule = serializers.CharField(help_text="Its name.")
+    headers = serializers.ListField(child=serializers.CharField())
+    requests = serializers.IntegerField(help_text="That it may have taken or not.")
+
+
 class ReportSerializer(serializers.Serializer[Any]):
     requests = serializers.IntegerField(help_text="That arrived in the time.")
     replayed = serializers.IntegerField()
     counted = serializers.IntegerField(help_text="Without the beginnings of stretches.")
     lacking = serializers.DictField(
         child=serializers.IntegerField(), help_text="Rows that can't be replayed, by reason."
+    )
+    unjudged = UnjudgedSerializer(
+        many=True,
+        required=False,
+        help_text="Rules that could not be judged; absent in reports of older releases.",
     )
     is_sample = serializers.BooleanField()
     slices = serializers.IntegerField(help_text="Stretches of time that were replayed.")

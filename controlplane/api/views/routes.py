@@ -3,14 +3,23 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.decorators import action
 from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
 
 from controlplane.api.pagination import BY_NAME
+from controlplane.api.serializers.route_splits import SplitSerializer
 from controlplane.api.serializers.routes import RouteSerializer
 from controlplane.api.views.bulk import Bulk
 from controlplane.api.views.tenants import Changing, Creating, Removing
+from controlplane.compiler import rules_of
+from controlplane.errors import NotAllowed
 from controlplane.models import Organisation, Route
 from controlplane.selectors.filters import RouteFilters
+from controlplane.selectors.impact import RuleSplit, list_rule_splits
 from controlplane.selectors.routes import list_routes
 from controlplane.services.actors import Actor
 from controlplane.services.routes import TargetChoice, create_route, delete_route, update_route
@@ -37,6 +46,40 @@ class RouteView(Bulk, Creating, Changing, Removing):
 
     def remove(self, row: Any, expected_version: int | None) -> None:
         delete_route(self.actor, route_id=row.pk, expected_version=expected_version)
+
+    @extend_schema(responses={200: SplitSerializer})
+    @action(detail=True, methods=["get"])
+    def split(self, request: Request, pk: str) -> Response:
+        """Read what each rule took over the last hour and day; for roles of the organisation."""
+        route: Route = self.get_object()
+        if not self.access.reads_organisation(route.organisation_id):
+            raise NotAllowed("What rules took is for roles of the whole organisation.")
+        now = timezone.now()
+        found = list_rule_splits(self.access, route.organisation, route_id=route.pk, now=now)
+        names = {rule.id: rule.name for rule in rules_of(route.rules)}
+        spans = [_told(window, split, names) for window, split in found.items()]
+        document = {"route_id": route.pk, "as_of": now, "spans": spans}
+        return Response(SplitSerializer(document).data)
+
+
+def _told(window: str, split: RuleSplit, names: Mapping[str, str]) -> dict[str, Any]:
+    """One stretch: the rules in their order, then those that are gone, then what none took."""
+    ids: list[str | None] = [*names, *sorted(split.by_rule.keys() - names), None]
+    taken = {one: split.by_none if one is None else split.by_rule.get(one, 0) for one in ids}
+    return {
+        "window": window,
+        "since": split.since,
+        "requests": split.requests,
+        "rules": [
+            {
+                "rule_id": one,
+                "name": None if one is None else names.get(one),
+                "requests": requests,
+                "share": split.share_of(requests),
+            }
+            for one, requests in taken.items()
+        ],
+    }
 
 
 def edit_of(

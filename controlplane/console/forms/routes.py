@@ -1,6 +1,7 @@
 """The form of a route with its targets."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from django.forms import (
@@ -13,12 +14,14 @@ from django.forms import (
     MultipleChoiceField,
 )
 from django.http import QueryDict
+from django.utils.functional import cached_property
 
 from controlplane.compiler import rules_of as stored_rules_of
 from controlplane.console.diffs import Line, shown
 from controlplane.console.forms.base import NounForm, Values, bounds_of
 from controlplane.console.forms.keys import TagsField
 from controlplane.console.rule_lines import names_in, rule_lines, rule_words, writable_names
+from controlplane.console.rule_split import splits_for, words_of
 from controlplane.console.rules import RuleRow, RulesField, arranged, rules_in, saved_rule
 from controlplane.console.targets import (
     ROUTES_OWN,
@@ -197,9 +200,16 @@ class RouteForm(NounForm):
             one["when"] |= {kind: known.ids_of(kind, one["when"]) for kind in REFERENCES}
         return documents
 
-    @property
+    @cached_property
     def rule_rows(self) -> Sequence[RuleRow]:
-        """The rules to draw, as the page's buttons have arranged them."""
+        """The rules to draw, as the page's buttons have arranged them, with what they took."""
+        rows = self._rules_drawn()
+        if self.row is None or not any(one.id for one in rows):
+            return rows
+        splits = splits_for(self.scope, self.row)
+        return [replace(one, took=words_of(one.id, splits) if one.id else "") for one in rows]
+
+    def _rules_drawn(self) -> Sequence[RuleRow]:
         if isinstance(self.data, QueryDict) and self.is_bound:
             return arranged(rules_in(self.data), str(self.data.get("step", "")))
         documents = self.initial.get("rules") or []

@@ -20,6 +20,7 @@ from controlplane.console.replayed import (
     models_of,
     rows_of,
     splits_of,
+    unjudged_told,
     verdict_of,
     workers_told,
 )
@@ -105,6 +106,7 @@ class ReplayDetail(ReplayPage):
         observed = row.observed
         return {
             "facts": facts_of(row),
+            "unjudged": unjudged_told(report),
             "scopes": _scopes(report),
             "splits": splits,
             "legend": legend,

@@ -1,6 +1,7 @@
 """The pages of routes: where requests go, and what a change of it moves."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +12,7 @@ from controlplane.console.creating import CreatePage
 from controlplane.console.deleting import DeletePage
 from controlplane.console.details import DetailPage, Fact, State
 from controlplane.console.diffs import shown
-from controlplane.console.formats import count
+from controlplane.console.formats import count, minute
 from controlplane.console.forms.routes import RouteForm
 from controlplane.console.lists import Empty, ListPage, NounTable
 from controlplane.console.nouns import ROUTES
@@ -20,6 +21,7 @@ from controlplane.console.route_edits import as_edit
 from controlplane.console.route_flow import Aim, Branch, branch_of, slots_of
 from controlplane.console.route_impact import impact_of_edit, impact_of_removal
 from controlplane.console.rule_lines import conditions_of, names_in, targets_words
+from controlplane.console.rule_split import SPAN_WORDS, lines_of, splits_for, words_of
 from controlplane.console.tables.routes import RouteTable
 from controlplane.console.targets import as_listed, measured_of, told
 from controlplane.console.what_if import WhatIfPage
@@ -27,6 +29,7 @@ from controlplane.decisions.route_rules import condition_words, document_of
 from controlplane.models import Route
 from controlplane.selectors.filters import RouteFilters
 from controlplane.selectors.impact import list_attempts_by_pool
+from controlplane.selectors.live_queues import get_steps
 from controlplane.selectors.pools import list_pools
 from controlplane.selectors.routes import list_routes
 from controlplane.services.actors import Actor
@@ -97,8 +100,18 @@ class RouteDetail(DetailPage):
             return {}
         branches = self._branches(row)
         measured = self._measured(row)
+        steps = get_steps(self.scope.access, row, timezone.now())
+        splits = splits_for(self.scope, row) if len(branches) > 1 else None
+        branches = [replace(one, took=words_of(one.rule_id, splits)) for one in branches]
         return {
             "branches": branches,
+            "steps": "" if steps is None else ", ".join(_words(one) for one in steps.names),
+            "steps_since": ""
+            if steps is None or steps.since is None
+            else minute(steps.since, self.scope.zone),
+            "rule_spans": list(SPAN_WORDS.values()),
+            "rule_lines": () if splits is None else lines_of(branches, splits),
+            "rule_requests": "" if splits is None else count(splits["24h"].requests),
             "has_rules": len(branches) > 1,
             "has_tiers": any(branch.fallbacks for branch in branches),
             "attempts": None if measured is None else sum(measured[-1].values()),
@@ -128,6 +141,7 @@ class RouteDetail(DetailPage):
                 pools,
                 slots,
                 is_enabled=rule["is_enabled"],
+                rule_id=rule["id"],
             )
             for rule in rules
         ]
@@ -213,10 +227,14 @@ def _shares_of(aim: Aim, measured: Sequence[Mapping[str, int]] | None) -> Sequen
     return [told(one.get(aim.pool_id, 0.0)) if one else "" for one in shares]
 
 
+def _words(step: str) -> str:
+    return step.replace("_", " ")
+
+
 def _waiting(row: Route) -> Sequence[Fact]:
     """What becomes of requests when workers are busy."""
     hedge = row.hedge_after_ms
-    steps = ", ".join(step.replace("_", " ") for step in row.degradation)
+    steps = ", ".join(_words(step) for step in row.degradation)
     return (
         Fact("Waiting, at most", count(row.max_queue_wait_ms), unit="ms"),
         Fact("Requests waiting, at most", count(row.max_queued), unit="a process"),

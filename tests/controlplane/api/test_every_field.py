@@ -62,6 +62,7 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
         "breaker_min_requests": 1,
         "breaker_open_ms": 100,
         "panic_percent": 0,
+        "endpoints": ["chat", "embeddings"],
     },
     "routes": {
         "name": "another",

@@ -141,3 +141,18 @@ def test_a_role_in_a_part_learns_nothing_of_others_traffic(
     workers = [one for target in answer["targets"] for one in target["workers"]]
     assert {(one["inflight"], one["peers_inflight"]) for one in workers} == {(None, None)}
     assert {one["wait"] for one in workers} == {0}
+
+
+def test_a_limit_that_it_can_never_keep_refuses_it(
+    admin: Caller, fleet: Mapping[str, Any], state_store: Redis
+) -> None:
+    shared = {"subject": "organisation", "unit": "requests", "window": "day"}
+    some = admin.made("/limits/", {**shared, "name": "some", "amount": 5})
+    answer = asked(admin, fleet)
+    assert (answer["refused_by_limit"], answer["passed_over_limits"]) == (None, [])
+    assert [(one["id"], one["is_short"]) for one in answer["limits"]] == [(some["id"], False)]
+    none = admin.made("/limits/", {**shared, "name": "none", "amount": 0})
+    answer = asked(admin, fleet)
+    assert answer["refused_by_limit"] == none["id"]
+    assert (answer["choice"], answer["targets"]) == (None, [])
+    assert answer["record"]["limits"]["refused"] == none["id"]

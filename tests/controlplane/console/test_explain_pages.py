@@ -3,20 +3,22 @@
 import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from time import time
 
 import pytest
 from django.http import HttpResponse
 from django.utils import timezone
+from redis import Redis
 
-from controlplane.models import Project, Replay, Role, Route
+from controlplane.models import Pool, Replay, Role, Route
 from controlplane.services.actors import Actor
-from controlplane.services.keys import create_key
-from controlplane.services.pools import create_pool
-from controlplane.services.routes import TargetChoice, create_route
+from controlplane.services.limits import create_limit
+from controlplane.services.routes import TargetChoice, update_route
 from controlplane.tasks.replays import run_queued
 from tests.controlplane.console.conftest import Reader
 from tests.controlplane.console.flows import Flow, inputs_of, words_of
-from tests.controlplane.replayed import SLOTS, served, when_recorded
+from tests.controlplane.fleet import put_vitals, vitals
+from tests.controlplane.replayed import make_route, served, when_recorded
 
 
 @pytest.fixture
@@ -26,31 +28,7 @@ def operator(make_reader: Callable[..., Reader]) -> Reader:
 
 @pytest.fixture
 def ids(operator: Reader, actor: Actor) -> Mapping[str, str]:
-    home = operator.organisation
-    pools = {
-        name: create_pool(
-            actor,
-            organisation=home,
-            name=name,
-            model=name,
-            provisioner="static",
-            addresses=[f"http://127.0.0.1:{port + place}/v1" for place in range(2)],
-            worker_concurrency=SLOTS,
-        )
-        for port, name in ((9_000, "large"), (9_100, "small"))
-    }
-    targets = [TargetChoice(pools["large"], 9), TargetChoice(pools["small"], 1)]
-    route = create_route(
-        actor, organisation=home, name="chat", targets=targets, strategy="weighted"
-    )
-    project = Project.objects.filter(organisation=home).first()
-    key = create_key(actor, organisation=home, project=project, name="mine").key
-    return {
-        **{name: pool.pk for name, pool in pools.items()},
-        "route": route.pk,
-        "key": key.pk.removeprefix("key_"),
-        "project": "" if project is None else project.pk,
-    }
+    return make_route(actor, operator.organisation)
 
 
 def replayed(operator: Reader, ids: Mapping[str, str]) -> HttpResponse:
@@ -76,6 +54,44 @@ def test_a_request_is_explained_from_rules_to_workers(
     assert "None bears on it." in words
     # the prompt stays in its field, and nowhere else
     assert response.content.decode().count("canary") == 1
+
+
+def explained(operator: Reader, ids: Mapping[str, str], **asked: str) -> str:
+    """The words of the answer to a question of the key."""
+    form = inputs_of(operator.page("/explain/?model=chat"))
+    answer = operator.client.post(
+        "/explain/", {**form, "caller": f"key:key_{ids['key']}", "prompt": "x", **asked}
+    )
+    return words_of(answer.content.decode())
+
+
+def test_what_degradation_and_limits_make_of_it_is_told(
+    operator: Reader, ids: Mapping[str, str], actor: Actor, state_store: Redis
+) -> None:
+    targets = [
+        TargetChoice(Pool.objects.get(pk=ids[name]), 1, tier=tier)
+        for tier, name in enumerate(("large", "small"))
+    ]
+    changes = {"targets": targets, "degradation": ["smaller_model"]}
+    update_route(actor, route_id=ids["route"], changes=changes)
+    put_vitals(state_store, vitals("g/0", written_at=time(), degraded={ids["route"]: 1}))
+    words = explained(operator, ids)
+    assert "Served less well smaller model" in words
+    assert "large left out: passed over by the step smaller model" in words
+    assert "it goes to small" in words
+    create_limit(
+        actor,
+        organisation=operator.organisation,
+        name="nothing",
+        subject="organisation",
+        unit="requests",
+        window="hour",
+        amount=0,
+    )
+    words = explained(operator, ids)
+    assert "Refused by a limit" in words
+    assert "The limit nothing is 0 requests, and it wants 1." in words
+    assert "nothing too small for it the whole organisation 0 requests an hour" in words
 
 
 def test_the_review_of_a_route_leads_to_explain_with_the_draft(

@@ -10,7 +10,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from controlplane.models import AuditEntry, Pool, Role, Route, UsageMinute
+from controlplane.decisions.live import FINE_S, bucket_of_time
+from controlplane.models import AuditEntry, LivePeak, Pool, Role, Route, UsageMinute
 from controlplane.services.actors import Actor
 from controlplane.services.pools import create_pool
 from controlplane.services.projects import create_project
@@ -100,6 +101,21 @@ def test_the_page_of_one_draws_its_flow_and_compares_shares(
     assert "llama llama-70b 80 80.0 % no data 100.0 %" in words
     assert "qwen qwen3-32b 20 20.0 % no data 0.0 %" in words
     assert "3 attempts of the last 24 h" in words
+
+
+def test_the_page_says_that_a_route_serves_less_well_and_since_when(
+    operator: Reader, route: Route, actor: Actor
+) -> None:
+    steps = {"degradation": ["trim_batch", "shed_batch"]}
+    update_route(actor, route_id=route.pk, changes=steps)
+    assert "serves less well" not in operator.page(f"/routes/{route.pk}/")
+    now = timezone.now()
+    at = bucket_of_time(now.timestamp(), FINE_S)
+    shared = {"resolution_s": FINE_S, "kind": "steps", "subject_id": route.pk, "value": 1}
+    LivePeak(**shared, at=at, since=now - timedelta(minutes=3)).save(force_insert=True)
+    words = words_of(operator.page(f"/routes/{route.pk}/"))
+    assert "it serves less well since" in words
+    assert "by trim batch. Steps are given back" in words
 
 
 def test_a_change_of_weights_is_reviewed_with_what_it_moves(

@@ -23,6 +23,7 @@ export function setText(element, text) {
 function joined(values, fold) {
   const known = values.filter((value) => value !== null && value !== undefined);
   if (!known.length) return null;
+  if (fold === "most") return Math.max(...known);
   const sum = known.reduce((one, other) => one + other, 0);
   return fold === "mean" ? sum / known.length : sum;
 }
