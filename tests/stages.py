@@ -5,27 +5,47 @@ takes what the engine leaves. What needs a browser or kills processes has the ma
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import IO
 
 PYTEST = (sys.executable, "-m", "pytest", "-q")
-ENGINE_MARK = "engine"
-QUICK = ("-n", "4", "--dist", "worksteal", "-m", "not engine and not browser and not fault")
-HARD = ("-n", "4", "--dist", "loadgroup", "-m", "(browser or fault) and not engine")
+AT_ONCE = ("-n", "4", "--dist")
 LESS_URGENT = 5
+
+# Which marks a file has is read from its text: each process that runs tests collects every file it
+# is given, which takes longer for all than for those it needs.
+_OF_ALL = re.compile(r"^pytestmark = .*mark\.(engine|browser|fault)", re.MULTILINE)
+_OF_HARD = re.compile(r"mark\.(browser|fault)")
+_OF_ENGINE = re.compile(r"mark\.engine")
+
+
+def files(is_wanted: Callable[[str], object]) -> list[str]:
+    """The test files whose text is wanted."""
+    found = sorted(Path(__file__).parent.rglob("test_*.py"))
+    return [str(file) for file in found if is_wanted(file.read_text())]
+
+
+def quick_stage() -> tuple[str, ...]:
+    marks = "not engine and not browser and not fault"
+    left_out = (f"--ignore={file}" for file in files(_OF_ALL.search))
+    return (*AT_ONCE, "worksteal", "-m", marks, *left_out)
+
+
+def hard_stage() -> tuple[str, ...]:
+    marks = "(browser or fault) and not engine"
+    return (*AT_ONCE, "loadgroup", "-m", marks, *files(_OF_HARD.search))
 
 
 def engine_stage() -> tuple[str, ...]:
-    """Which tests need an engine: to collect all others takes longer than to look for the mark."""
-    files = sorted(Path(__file__).parent.rglob("test_*.py"))
-    marked = [str(file) for file in files if f"mark.{ENGINE_MARK}" in file.read_text()]
-    return ("-m", ENGINE_MARK, *marked)
+    return ("-m", "engine", *files(_OF_ENGINE.search))
 
 
 def run(arguments: tuple[str, ...], *, niceness: int = 0) -> bool:
@@ -44,14 +64,14 @@ def main() -> int:
             stdin=subprocess.DEVNULL,
         )
         try:
-            has_passed = run(QUICK, niceness=LESS_URGENT)
+            has_passed = run(quick_stage(), niceness=LESS_URGENT)
         except KeyboardInterrupt:
             engine.send_signal(signal.SIGINT)
             raise
         finally:
             is_engine_well = _ended_well(engine)
             _show(output)
-    return 0 if run(HARD) and has_passed and is_engine_well else 1
+    return 0 if run(hard_stage()) and has_passed and is_engine_well else 1
 
 
 def _ended_well(stage: subprocess.Popen[bytes]) -> bool:

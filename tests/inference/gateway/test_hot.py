@@ -373,7 +373,7 @@ def test_both_ways_end_alike_when_the_client_leaves(pair: Pair, script: Script) 
 
 
 @pytest.mark.slow
-@settings(max_examples=250, deadline=None, suppress_health_check=LENIENT)
+@settings(max_examples=100, deadline=None, suppress_health_check=LENIENT)
 @given(script=SCRIPTS)
 def test_both_ways_answer_alike_at_length(pair: Pair, script: Script) -> None:
     check(pair, script)

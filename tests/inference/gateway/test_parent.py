@@ -151,7 +151,7 @@ async def test_a_successor_that_dies_while_the_old_one_drains_is_started_again_a
         os.kill(child_in(parent, 1).pid, signal.SIGKILL)
         await until(lambda: rig.diary.count("accepts 1") == 2, "another in its place")
         assert child_in(parent, 0).is_leaving
-        assert parent.standing is Standing.READY
+        await until(lambda: parent.standing is Standing.READY, "the parent to have heard of it")
         child_in(parent, 0).kill()
 
 
