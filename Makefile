@@ -63,10 +63,9 @@ style:
 compiled: test-environment
 	@$(BIN)/pytest -q --collect-only >$(VENV)/collected || { cat $(VENV)/collected; exit 1; }
 
-# Several at a time on two cores: many tests wait for real processes; each run has its own stores.
+# What is not slow; the stages below have the rest.
 check: lint
-	$(BIN)/pytest -q -n 4 --dist worksteal --hypothesis-profile quick \
-		-m "not engine and not browser and not fault and not slow"
+	@$(BIN)/python -m tests.stages check
 
 # The stages, and why they run as they do, are in tests/stages.py.
 test: test-environment

@@ -1,4 +1,4 @@
-"""The whole suite in its stages: `python -m tests.stages`, as `make test` runs it.
+"""The whole suite in its stages: `python -m tests.stages`, as `make test` runs it; or `check`.
 
 An engine loads on one core for most of its stage, so that stage runs beside the quick one, which
 takes what the engine leaves. What needs a browser or kills processes has the machine to itself.
@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import IO
@@ -22,7 +22,8 @@ LESS_URGENT = 5
 
 # Which marks a file has is read from its text: each process that runs tests collects every file it
 # is given, which takes longer for all than for those it needs.
-_OF_ALL = re.compile(r"^pytestmark = .*mark\.(engine|browser|fault)", re.MULTILINE)
+_NOT_QUICK = re.compile(r"^pytestmark = .*mark\.(engine|browser|fault)", re.MULTILINE)
+_SLOW = re.compile(r"^pytestmark = .*mark\.slow", re.MULTILINE)
 _OF_HARD = re.compile(r"mark\.(browser|fault)")
 _OF_ENGINE = re.compile(r"mark\.engine")
 
@@ -35,8 +36,19 @@ def files(is_wanted: Callable[[str], object]) -> list[str]:
 
 def quick_stage() -> tuple[str, ...]:
     marks = "not engine and not browser and not fault"
-    left_out = (f"--ignore={file}" for file in files(_OF_ALL.search))
-    return (*AT_ONCE, "worksteal", "-m", marks, *left_out)
+    return (*AT_ONCE, "worksteal", "-m", marks, *_without(files(_NOT_QUICK.search)))
+
+
+def check() -> tuple[str, ...]:
+    """What of the quick stage is not slow, for while one writes."""
+    left_out = files(lambda text: _NOT_QUICK.search(text) or _SLOW.search(text))
+    marks = "not engine and not browser and not fault and not slow"
+    few = ("--hypothesis-profile", "quick")
+    return (*AT_ONCE, "worksteal", *few, "-m", marks, *_without(left_out))
+
+
+def _without(left_out: list[str]) -> Iterator[str]:
+    return (f"--ignore={file}" for file in left_out)
 
 
 def hard_stage() -> tuple[str, ...]:
@@ -56,6 +68,8 @@ def run(arguments: tuple[str, ...], *, niceness: int = 0) -> bool:
 
 def main() -> int:
     signal.signal(signal.SIGTERM, _interrupt)
+    if sys.argv[1:] == ["check"]:
+        return 0 if run(check()) else 1
     with tempfile.TemporaryFile() as output:
         engine = subprocess.Popen(
             [*PYTEST, *engine_stage()],

@@ -18,6 +18,8 @@ from tests.controlplane.console.conftest import Reader
 from tests.controlplane.console.flows import Flow, inputs_of, words_of
 from tests.controlplane.replayed import SLOTS, served, when_recorded
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def operator(make_reader: Callable[..., Reader]) -> Reader:

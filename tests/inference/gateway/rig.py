@@ -59,7 +59,7 @@ DEBUG_TOKEN = f"hw_{DEBUG_ID}.secret-of-the-debug-key"
 CREDENTIAL = "upstream-credential-1"
 SEALED_CREDENTIAL = encrypt(DATA_KEY, CREDENTIAL)
 
-PATIENCE_S = 5.0
+PATIENCE_S = 30.0
 
 # $1 and $2 a thousand tokens: ten in and five out cost two cents
 PRICE = PriceRecord("prc_a", "org_a", "mdl_a", 10**12, 2 * 10**12)

@@ -29,6 +29,9 @@ from tests.inference.limits.rig import SEEDED
 from tests.upstream.fixtures import Upstream
 from tests.upstream.script import DEFAULT_TEXT, Behaviour
 
+pytestmark = pytest.mark.slow
+
+
 CONVERSATION: list[Any] = [{"role": "user", "content": "ping"}]
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 ARGUMENTS = '{"city": "Paris"}'

@@ -38,7 +38,7 @@ BODY_LIMIT = 4_096
 POLL_S = 0.001
 # as many turns of a loop as it takes from what the client sends to what it has read of an answer
 IDLE_POLLS = 15
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 # of these the time decides, not who served
 _TIMED = ("_bucket", "_sum", "_created")
 _STANDING_CLOCK_S = 1_764_500_000.0

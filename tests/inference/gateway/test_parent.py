@@ -117,6 +117,7 @@ async def test_a_child_whose_successor_does_not_accept_goes_on(
         assert before <= {one.pid for one in parent.children}
         assert not any("told" in line for line in rig.diary)
         assert parent.standing is Standing.READY
+        monkeypatch.setattr("inference.gateway.parent.TAKE_OVER_S", 60.0)
         rig.feel("")
         await rig.until_accepting()
         assert not before & {one.pid for one in parent.children}
