@@ -2,6 +2,7 @@
 
     .venv/bin/python -m benchmarks.gateway [--peers nginx,vllm-router] [--seconds 5] [--rounds 3]
     .venv/bin/python -m benchmarks.gateway --installs
+    .venv/bin/python -m benchmarks.gateway --before ../other-tree --peers ''
 
 Each gateway has core 0 to itself while it is measured and is frozen otherwise; load generator, mock
 workers and state store have core 1. They are measured in turn, forth and back (A B C C B A), and
@@ -53,6 +54,8 @@ def main() -> None:
     if arguments.peers is not None:
         names = [name for name in arguments.peers.split(",") if name]
     contenders: list[Contender] = [Headworks(LOAD_CORE)]
+    if arguments.before is not None:
+        contenders.append(Headworks(LOAD_CORE, "before", root=arguments.before.resolve()))
     contenders += [peer for peer in PEERS if peer.name in names]
     loads = [load for kind in arguments.only.split(",") for load in LOADS[kind]]
     with tempfile.TemporaryDirectory(prefix="headworks-benchmark-") as folder:
@@ -144,6 +147,7 @@ def _answers(port: int, key: str) -> bool:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--peers", help="names, separated by commas; all found ones if not given")
+    parser.add_argument("--before", type=Path, help="another tree of this project, as a peer")
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--only", default=",".join(LOADS), help="of rates, latencies, streams")

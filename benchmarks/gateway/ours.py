@@ -45,16 +45,22 @@ TOKEN = _TOKENS[KEYS // 2]
 
 @contextmanager
 def gateway(
-    port: int, workers: Sequence[int], folder: Path, *, core: int, store_core: int
+    port: int,
+    workers: Sequence[int],
+    folder: Path,
+    *,
+    core: int,
+    store_core: int,
+    root: Path = ROOT,
 ) -> Iterator[int]:
-    """Run it; yields the parent's process id."""
+    """Run it from the tree at `root`; yields the parent's process id."""
     folder.mkdir()
     with store(folder, core=store_core) as path, recording(path) as admin:
         publish(admin, workers)
         command = (sys.executable, "-m", "inference", "gateway")
         log = folder / "gateway.log"
         environment = _environment(folder, path, port)
-        with pinned(command, core=core, log=log, environment=environment, folder=ROOT) as pid:
+        with pinned(command, core=core, log=log, environment=environment, folder=root) as pid:
             wait_for(lambda: b"accepting requests" in log.read_bytes(), "the gateway")
             yield pid
 

@@ -116,16 +116,22 @@ PEERS = (
 
 @dataclass(frozen=True, slots=True)
 class Headworks:
-    """This gateway, seen as one of them."""
+    """This gateway, seen as one of them: the one of this tree, or of another."""
 
     store_core: int
     name: str = "headworks"
+    root: Path = ours.ROOT
     key: str = ours.TOKEN
 
     @contextmanager
     def running(self, place: Place, *, core: int) -> Iterator[int]:
         with ours.gateway(
-            place.port, place.workers, place.folder, core=core, store_core=self.store_core
+            place.port,
+            place.workers,
+            place.folder,
+            core=core,
+            store_core=self.store_core,
+            root=self.root,
         ) as pid:
             yield pid
 

@@ -20,6 +20,13 @@ _LAST_MEMBER = b',"usage":{'
 _USAGE_KEY = re.compile(rb'"usage"\s*:\s*')
 _FINISHED = re.compile(rb'"finish_reason"\s*:\s*"')
 _UNSAID = re.compile(rb'"(?:prompt|completion)_tokens"\s*:\s*null')
+# Where a text begins, which no text can hold: in one the quotes would be escaped.
+_TEXT = re.compile(rb'"(?:content|text|reasoning_content|reasoning|arguments)":"')
+_CLOSING = re.compile(
+    rb'(?:,"usage":(\{"prompt_tokens":\d+,(?:"total_tokens":\d+,)?"completion_tokens":\d+[^{}\n]*\}))?'
+    rb"\}\n\n\Z"
+)
+_MAX_SHAPES = 16
 _NO_CONTENT = frozenset(("role", "index"))
 
 
@@ -42,9 +49,12 @@ class ChunkReader:
     """
 
     __slots__ = (
+        "_after_text",
+        "_before_text",
         "_by_choice",
         "_is_usage_hidden",
         "_merged_usage",
+        "_shapes_left",
         "_whole_usage",
         "choices_each",
         "closing",
@@ -69,16 +79,64 @@ class ChunkReader:
         self._whole_usage = b""
         self._merged_usage: Usage | None = None
         self._by_choice: dict[int, Usage] = {}
+        self._before_text = b"\n"  # no frame begins so
+        self._after_text = b""
+        self._shapes_left = _MAX_SHAPES if choices_each is None else 0
 
-    def may_pass(self, block: bytes) -> bool:
-        return not (
-            b'"usage"' in block
-            or b'"error"' in block
-            or _MARK in block
-            or b"\n:" in block
-            or b"\n\n\n" in block
-            or not block.startswith(b"data:")
-        )
+    def pass_on(self, block: bytes) -> bytes | None:
+        before, after = self._before_text, self._after_text
+        if block.startswith(before):
+            at = block.find(b'"', len(before))
+            if block.startswith(after, at):
+                at += len(after)
+                closing = _CLOSING.match(block, at)
+                if closing is not None and block.find(b"\n") == len(block) - 2:
+                    usage = closing[1]
+                    if usage is None:
+                        return block
+                    self._whole_usage, self._merged_usage = usage, None
+                    return block if self.shows_frame_usage else block[:at] + b"}\n\n"
+        if self._shapes_left and block.find(b"\n") == len(block) - 2:
+            self._shapes_left -= 1
+            self._learn(block)
+        return self._pass_other(block)
+
+    def _pass_other(self, block: bytes) -> bytes | None:
+        if b'"error"' in block:
+            return None
+        if b'"usage"' not in block:
+            is_plain = not (_MARK in block or b"\n:" in block or b"\n\n\n" in block)
+            return block if is_plain and block.startswith(b"data:") else None
+        frames = block.split(b"\n\n")
+        if not self._is_usage_hidden or block.count(b"\n") != 2 * len(frames) - 2:
+            return None
+        del frames[-1]
+        rests = [
+            self._without_closing_usage(frame) if frame.startswith(b"data: {") else b""
+            for frame in frames
+        ]
+        return b"\n\n".join((*rests, b"")) if all(rests) else None
+
+    def _learn(self, block: bytes) -> None:
+        """Take what surrounds a frame's text as the shape of those to come.
+
+        Whatever has it, and no quote in its text, is no error and has one usage at most, its last
+        member.
+        """
+        text, at = _TEXT.search(block), block.rfind(_LAST_MEMBER)
+        usages = block.count(b'"usage"')
+        if at < 0:
+            at = len(block) - 3
+        if (
+            text is not None
+            and block.startswith(b"data: {")
+            and _CLOSING.match(block, at)
+            and usages == block.count(b'"usage"', at)
+            and b'"error"' not in block
+            and b'"choices":[{' in block
+        ):
+            self._before_text = block[: text.end()]
+            self._after_text = block[block.find(b'"', text.end()) : at]
 
     def usage(self) -> Usage | None:
         if self._whole_usage:
@@ -113,22 +171,21 @@ class ChunkReader:
         usage = bytes(frame.usage)
         return self._with_usage_as_asked(payload, usage, choices) if usage else payload
 
-    def _without_closing_usage(self, payload: bytes) -> bytes:
+    def _without_closing_usage(self, frame: bytes) -> bytes:
         """The usual frame, without the usage that it closes with, by its place; else b"".
 
         Nothing but the frame's own brace follows it, so it is the frame's own member. Inside a text
         its quotes would be escaped.
         """
-        at = payload.rfind(_LAST_MEMBER)
-        end = len(payload) - 2
-        if at < 0 or payload.find(b"}", at) != end or not payload.endswith(b"}}"):
+        at, end = frame.rfind(_LAST_MEMBER), len(frame) - 2
+        if at < 0 or frame.find(b"}", at) != end or not frame.endswith(b"}}"):
             return b""
-        usage = payload[at + len(_LAST_MEMBER) - 1 : -1]
-        is_only_one = payload.find(b'"usage"', 0, at) < 0
-        if not (is_only_one and _is_whole(usage) and b'"choices":[{' in payload):
+        usage = frame[at + len(_LAST_MEMBER) - 1 : -1]
+        is_only_one = frame.find(b'"usage"', 0, at) < 0
+        if not (is_only_one and _is_whole(usage) and b'"choices":[{' in frame):
             return b""
         self._whole_usage, self._merged_usage = usage, None
-        return payload[:at] + b"}"
+        return frame[:at] + b"}"
 
     def _with_usage_as_asked(self, payload: bytes, usage: bytes, choices: bytes) -> bytes:
         if usage == b"null":

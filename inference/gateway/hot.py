@@ -132,6 +132,13 @@ class HotDownstream:
         if data:
             await self._send(b"%x\r\n%b\r\n" % (len(data), data))
 
+    def write_now(self, data: bytes) -> bool:
+        if self._connection.flow.write_paused:
+            return False
+        if not self._transport.is_closing():
+            self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+        return True
+
     async def end(self, data: bytes = b"") -> None:
         if self._is_chunked:
             data = b"%x\r\n%b\r\n0\r\n\r\n" % (len(data), data) if data else b"0\r\n\r\n"

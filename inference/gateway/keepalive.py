@@ -23,10 +23,11 @@ class KeepAlive:
     here counts as the worker's: its time-outs and first token are untouched.
     """
 
-    __slots__ = ("_exchange", "_interval_s", "_loop", "_since_s")
+    __slots__ = ("_exchange", "_interval_s", "_loop", "_since_s", "_write_now")
 
     def __init__(self, exchange: Exchange, keep_alive_ms: int | None) -> None:
         self._exchange = exchange
+        self._write_now = exchange.downstream.write_now
         self._interval_s = None if keep_alive_ms is None else keep_alive_ms / 1000
         self._loop = asyncio.get_running_loop()
         self._since_s = self._loop.time()
@@ -34,17 +35,17 @@ class KeepAlive:
     @property
     def pulse(self) -> Pulse | None:
         """What a worker that was asked and hasn't answered is waited for with."""
-        return None if self._interval_s is None else Pulse(self._left, self.comment)
+        return None if self._interval_s is None else Pulse(self.left, self.comment)
 
     @property
     def silence(self) -> Silence | None:
         """The same for one that waits for its turn."""
-        return None if self._interval_s is None else Silence(self._left, self.comment)
+        return None if self._interval_s is None else Silence(self.left, self.comment)
 
     @property
     def left_s(self) -> float | None:
         """How long nothing may be sent from now on; None is for ever."""
-        return None if self._interval_s is None else self._left()
+        return None if self._interval_s is None else self.left()
 
     def count_anew(self) -> None:
         """Give another worker the time that the one before it had: it may fail unseen as well."""
@@ -68,6 +69,14 @@ class KeepAlive:
             await self._exchange.downstream.write(data)
             self._since_s = self._loop.time()
 
+    def write_now(self, data: bytes) -> bool:
+        """Send whole events without waiting; False, with nothing sent, if that can't be."""
+        if data:
+            if not self._write_now(data):
+                return False
+            self._since_s = self._loop.time()
+        return True
+
     async def comment(self) -> None:
         """Send a comment; a caller that has yet to read what it was sent before gets none."""
         if self._exchange.downstream.has_unsent:
@@ -76,6 +85,7 @@ class KeepAlive:
         await self.begin()
         await self.write(COMMENT)
 
-    def _left(self) -> float:
+    def left(self) -> float:
+        """How long nothing may be sent from now on, in an answer that has begun."""
         interval_s = BEGUN_S if self._interval_s is None else self._interval_s
         return max(self._since_s + interval_s - self._loop.time(), 0.0)

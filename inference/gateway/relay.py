@@ -118,21 +118,60 @@ async def pass_stream(exchange: Exchange, attempt: Attempt, data: bytes, alive: 
     answer, stream = attempt.answer, attempt.stream
     assert answer is not None
     assert stream is not None
+    passage = _Passage(exchange, attempt, stream, alive, data)
     await alive.begin()
     while not stream.is_done:
-        await alive.write(data)
-        frames = await _next_frames(answer, stream, alive.left_s)
-        if frames is None:
+        await alive.write(passage.rest)
+        passage.rest = b""
+        if not await answer.relay(passage.take, alive.left):
             await alive.comment()
-        data = frames or b""
-        if stream.has_content:
-            exchange.note_first_token(attempt)
         if stream.error is not None:
-            await alive.write(data)
+            await alive.write(passage.rest)
         _check(stream, attempt)
     attempt.end(exchange.services.stopwatch())
     await exchange.close(Outcome.OK, http_status=_OK)
-    await exchange.downstream.end(data + stream.closing)
+    await exchange.downstream.end(passage.rest + stream.closing)
+
+
+class _Passage:
+    """A stream on its way from a worker to the caller, from the call that receives it.
+
+    `rest` is what the caller has yet to get when it stops: at the end, at an error, and while the
+    caller reads too slowly.
+    """
+
+    __slots__ = ("_alive", "_attempt", "_exchange", "_stream", "rest")
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        attempt: Attempt,
+        stream: StreamFilter,
+        alive: KeepAlive,
+        rest: bytes,
+    ) -> None:
+        self._exchange = exchange
+        self._attempt = attempt
+        self._stream = stream
+        self._alive = alive
+        self.rest = rest
+
+    def take(self, data: bytes) -> bool:
+        """Pass on what came; False if somebody has to look at the stream, or wait for the caller.
+
+        Raises UpstreamError.
+        """
+        stream = self._stream
+        try:
+            frames = stream.feed(data) if data else _last_frames(stream)
+        except BadFrame as error:
+            raise UpstreamBadAnswer from error
+        if self._attempt.first_token_ms is None and stream.has_content:
+            self._exchange.note_first_token(self._attempt)
+        if stream.is_done or stream.error is not None or not self._alive.write_now(frames):
+            self.rest = frames
+            return False
+        return True
 
 
 def broken_off(exchange: Exchange, error: GatewayError) -> bytes:
@@ -178,10 +217,15 @@ async def _next_frames(answer: Answer, stream: StreamFilter, wait_s: float | Non
     if data is None:
         return None
     try:
-        frames = stream.feed(data) if data else stream.end()
+        return stream.feed(data) if data else _last_frames(stream)
     except BadFrame as error:
         raise UpstreamBadAnswer from error
-    if not data and not stream.is_done and stream.error is None:
+
+
+def _last_frames(stream: StreamFilter) -> bytes:
+    """What the client gets at the end of a worker's bytes; raises BadFrame or UpstreamClosed."""
+    frames = stream.end()
+    if not stream.is_done and stream.error is None:
         if not stream.has_finished():
             raise UpstreamClosed
         stream.is_done = True

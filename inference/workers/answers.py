@@ -9,6 +9,7 @@ import structlog
 from inference.contract.values import frozen
 from inference.errors import (
     GatewayError,
+    InternalError,
     UpstreamBadAnswer,
     UpstreamClosed,
     UpstreamTimedOut,
@@ -23,6 +24,9 @@ MAX_HEAD_BYTES = 64 * 1024
 # it waits, as it would for a slow client of its own.
 READ_AHEAD_BYTES = 128 * 1024
 
+
+Take = Callable[[bytes], bool]
+"""Takes what a worker said, b"" being its end; False once it wants no more for now."""
 
 log = structlog.get_logger(__name__)
 
@@ -48,7 +52,7 @@ class Answer:
     """A response being received; whoever holds it must `close` it, as often as they like.
 
     `status`, `content_type` and `retry_after` are there once `wait_head` has returned. `began_s` is
-    when the request was sent, on the loop's clock. Every error it raises is an UpstreamError.
+    when the request was sent, on the loop's clock. Every error of its own is an UpstreamError.
     """
 
     # made of what differs from these, which takes a third of the time that setting all does
@@ -69,6 +73,9 @@ class Answer:
     _error: GatewayError | None = None
     _waiter: asyncio.Future[None] | None = None
     _due_s: float | None = None
+    _take: Take | None = None
+    _fault: GatewayError | None = None
+    _left_s: Callable[[], float] | None = None
     _alarm: asyncio.TimerHandle | None = None
 
     def __init__(
@@ -108,11 +115,29 @@ class Answer:
                 return b""
             if not await self._wait(wait_s):
                 return None
-        data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
-        self._chunks = []
-        self._size = 0
+        data = self._taken()
         self._resume()
         return data
+
+    async def relay(self, take: Take, left_s: Callable[[], float]) -> bool:
+        """Give `take` all that comes, from the call that received it, until it wants no more.
+
+        It gets all bytes that came since, and b"" at the end of a complete answer; what it raises
+        is raised here. False says that `left_s` has run out, which is asked again whenever the time
+        it gave is over.
+        """
+        self._take, self._left_s = take, left_s
+        try:
+            self._offer()
+            while self._take is not None:
+                await self._wait(left_s())
+                if self._take is not None and left_s() <= 0:
+                    return False
+            if self._fault is not None:
+                raise self._fault
+            return True
+        finally:
+            self._take = self._left_s = None
 
     async def read_all(self, limit_bytes: int) -> bytes:
         """Return the whole body; one longer than the limit is an UpstreamBadAnswer."""
@@ -174,19 +199,24 @@ class Answer:
             return
         if self.is_complete:
             self._watchdog.clear()
+        elif self._has_body:
+            if self._size:
+                self._quiet_since_s = self._loop.time()
         elif self._size:
-            self._note_progress()
+            self._note_first_byte()
+        if self._take is not None and self._error is None:
+            self._offer()
+        elif self._size or self.is_complete or not had_head:
+            self._wake()
         if self._size > READ_AHEAD_BYTES and not self.is_complete:
             self._pause()
-        if self._size or self.is_complete or not had_head:
-            self._wake()
 
     def end(self, error: Exception | None) -> None:
         """Take note that the connection is gone; a body of no stated length ends this way."""
         if error is None and self.has_head and not self._has_length and self._error is None:
             self.is_complete = True
             self._watchdog.clear()
-            self._wake()
+            self._offer()  # which wakes who waits
         else:
             self.fail(UpstreamClosed())
 
@@ -233,6 +263,27 @@ class Answer:
             self.is_complete = True
             self.keeps_alive = self._parser.should_keep_alive()
 
+    def _taken(self) -> bytes:
+        """The bytes that came and were not read."""
+        data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        self._chunks = []
+        self._size = 0
+        return data
+
+    def _offer(self) -> None:
+        """Give what came to whoever takes it as it comes; who wants no more is woken."""
+        try:
+            while self._take is not None and (self._chunks or self.is_complete):
+                if not self._take(self._taken()):
+                    self._take = None
+        except GatewayError as error:
+            self._take, self._fault = None, error
+        except Exception:
+            log.exception("answer not passed on")
+            self._take, self._fault = None, InternalError()
+        if self._take is None:
+            self._wake()
+
     async def _wait(self, wait_s: float | None) -> bool:
         """Wait for something to happen; False if it was `wait_s` that passed."""
         if self._error is not None:
@@ -266,6 +317,8 @@ class Answer:
         self._alarm = None
         if self._due_s is None:
             return
+        if self._left_s is not None:
+            self._due_s = self._loop.time() + self._left_s()
         if self._due_s > self._loop.time():
             self._alarm = self._loop.call_at(self._due_s, self._ring)
         else:
@@ -282,11 +335,9 @@ class Answer:
             self._quiet_since_s = self._loop.time()
             self._transport.resume_reading()
 
-    def _note_progress(self) -> None:
-        if self._error is not None:
-            return
-        self._quiet_since_s = self._loop.time()
-        if not self._has_body:
+    def _note_first_byte(self) -> None:
+        if self._error is None:
+            self._quiet_since_s = self._loop.time()
             self._has_body = True
             self._watchdog.set(self._timeouts.idle_s, self._check_time)
 
