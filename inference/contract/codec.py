@@ -4,7 +4,7 @@ A document is `{"v": 1, "d": …}`. Readers ignore fields they do not know; a ve
 misread by an old reader gets a new number and its own entry in `_READERS`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -32,6 +32,12 @@ def _reader(kind: Any) -> Reader:
     return decoder.decode
 
 
+def _each(kind: Any) -> Reader:
+    """Read a sequence of these, each as it is asked for."""
+    split, read = _reader(tuple[msgspec.Raw, ...]), _reader(kind)
+    return lambda data: map(read, split(data))
+
+
 _SECTION_RECORDS: Mapping[str, Any] = {
     "organisations": snapshot.OrganisationRecord,
     "models": snapshot.ModelRecord,
@@ -50,10 +56,7 @@ _READERS: Mapping[tuple[str, int], Reader] = {
     ("end", 1): _reader(events.End),
     ("directory", 1): _reader(fleet.Directory),
     ("vitals", 1): _reader(vitals.Vitals),
-    **{
-        (f"section:{noun}", 1): _reader(tuple[record, ...])  # type: ignore[valid-type]
-        for noun, record in _SECTION_RECORDS.items()
-    },
+    **{(f"section:{noun}", 1): _each(record) for noun, record in _SECTION_RECORDS.items()},
 }
 
 _envelope = msgspec.json.Decoder(_Envelope)
@@ -89,10 +92,18 @@ def encode_section(records: Iterable[object]) -> bytes:
 
 def decode_section(name: str, data: bytes) -> tuple[Any, ...]:
     """Decode one section into the records of its noun, or raise CodecError."""
+    return tuple(decode_records(name, data))
+
+
+def decode_records(name: str, data: bytes) -> Iterator[Any]:
+    """The same one record after the other; where one is bad, CodecError comes in its place."""
     if noun_of(name) not in _SECTION_RECORDS:
         raise CodecError(f"unknown section {name}")
-    records: tuple[Any, ...] = _read(f"section:{noun_of(name)}", data)
-    return records
+    records = _read(f"section:{noun_of(name)}", data)
+    try:
+        yield from records
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise CodecError(f"not a section:{noun_of(name)}: {error}") from error
 
 
 def encode_manifest(value: snapshot.Manifest) -> bytes:
