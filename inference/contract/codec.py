@@ -62,7 +62,8 @@ _READERS: Mapping[tuple[str, int], Reader] = {
 _envelope = msgspec.json.Decoder(_Envelope)
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _encode_unordered = msgspec.json.Encoder().encode
-"""For histograms: the ordered one takes no mapping of numbers."""
+"""For what nobody compares by its bytes: sorting takes a third of the time an event's end does. And
+for histograms: the ordered one takes no mapping of numbers."""
 
 
 def _write(document: object, encode: Callable[[object], bytes] = _encode) -> bytes:
@@ -119,9 +120,11 @@ _NO_NUMBER = b'"journal":"","seq":0'
 """How an end without a number is written; in a text of the caller's its quotes are escaped."""
 
 
-def encode_event(value: events.Opening | events.End) -> bytes:
-    """Encode a fact on one line; `decode_event` wants to know which of the two it is."""
-    return _write(value)
+def encode_event(
+    value: events.Opening | events.End, *, before: bytes = b"", after: bytes = b""
+) -> bytes:
+    """Encode a fact on one line, with something before and after it."""
+    return b'%b{"v":%d,"d":%b}%b' % (before, VERSION, _encode_unordered(value), after)
 
 
 def numbered(encoded: bytes, *, journal: str, seq: int) -> bytes:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import structlog
@@ -18,8 +19,7 @@ READ_BYTES = 256 * 1024
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredEnd:
+class StoredEnd(NamedTuple):
     """An end as it stands in a journal: its number there, and its encoded bytes."""
 
     seq: int
@@ -81,10 +81,11 @@ class JournalReader:
     def _ends_in(self, data: bytes) -> Iterator[StoredEnd]:
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            if line.startswith(END):
+            mark = line[: len(END)]
+            if mark == END:
                 self._seq += 1
                 yield StoredEnd(self._seq, line[len(END) :])
-            elif (before := _start_seq(line)) is not None:
+            elif mark == START and (before := _start_seq(line)) is not None:
                 self._seq = before
 
 
