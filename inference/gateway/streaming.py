@@ -84,7 +84,7 @@ class StreamFilter:
 
         Raises BadFrame.
         """
-        if self._held_cr or b"\r" in data:
+        if self._held_cr or data.find(b"\r") >= 0:
             data = self._with_plain_line_ends(data)
         if self._carry:
             data = self._carry + data

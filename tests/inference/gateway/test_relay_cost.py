@@ -30,7 +30,7 @@ FRAME = (
 FRAMES = [FRAME % (10 + number, number) for number in range(1, WORDS + 1)]
 STOP = 'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
 
-# 35 and 40 when it was written, of which the loop's transport and uvicorn's cycle have their part;
+# 36 and 41 when it was written, of which the loop's transport and uvicorn's cycle have their part;
 # one that is woken, or a frame that is parsed, costs more than the difference.
 MOST_CALLS = {True: 40, False: 46}
 

@@ -357,5 +357,7 @@ def test_frames_are_passed_at_a_glance_as_by_reading_them(
             except BadFrame:
                 said.append(BadFrame)
                 break
+            if stream.is_done or stream.error is not None:
+                break  # nobody reads on
         results.append((said, stream.usage(), stream.error, stream.is_done, stream.has_finished()))
     assert results[0] == results[1]
