@@ -22,7 +22,7 @@ from inference.decisions.facts import Standing, standing_of_nothing
 from inference.decisions.routing.draws import order_targets
 from inference.decisions.rules import headers_of
 
-MOST_WAYS = 20_000
+MOST_WAYS = 10_000
 """Names that keys have used: beyond that all are looked up anew."""
 
 

@@ -4,13 +4,13 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 import structlog
 
 from inference.contract.codec import CodecError, decode_opening
 from inference.contract.events import Opening
+from inference.contract.values import frozen
 from inference.journal import END, OPENING, START, segments_of
 
 READ_BYTES = 256 * 1024
@@ -19,7 +19,8 @@ READ_BYTES = 256 * 1024
 log = structlog.get_logger(__name__)
 
 
-class StoredEnd(NamedTuple):
+@frozen
+class StoredEnd:
     """An end as it stands in a journal: its number there, and its encoded bytes."""
 
     seq: int

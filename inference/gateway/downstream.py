@@ -38,6 +38,10 @@ class Downstream(Protocol):
     def headers(self) -> CallerHeaders: ...
 
     @property
+    def task(self) -> "asyncio.Task[None] | None":
+        """The task that answers it."""
+
+    @property
     def has_started(self) -> bool:
         """Whether the client was sent anything."""
 
@@ -87,6 +91,7 @@ class AsgiDownstream:
         "_send",
         "has_started",
         "headers",
+        "task",
     )
 
     def __init__(
@@ -99,6 +104,7 @@ class AsgiDownstream:
         self._is_last = is_last
         self.has_started = False
         self.headers = read_headers(scope["headers"])
+        self.task = asyncio.current_task()
 
     @property
     def has_unsent(self) -> bool:

@@ -54,20 +54,27 @@ async def _answer(exchange: Exchange) -> None:
     except GatewayError:
         await admit_unplanned(exchange)
         raise
-    await exchange.admit(plan)
-    plan, request = degrade(exchange, plan), exchange.request or request
-    request = with_bound(exchange, plan, request)
-    alive = KeepAlive(exchange, plan.route.keep_alive_ms if request.is_stream else None)
-    exchange.silence = alive.silence
+    if exchange.limit(plan) is not None:
+        await exchange.admit()
+    if plan.route.degradation:
+        plan = degrade(exchange, plan)
+        request = exchange.request or request
+    if exchange.admission is not None:
+        request = with_bound(exchange, plan, request)
+    alive = None
+    if request.is_stream or plan.route.hedge_after_ms is not None:
+        alive = KeepAlive(exchange, plan.route.keep_alive_ms if request.is_stream else None)
+        exchange.silence = alive.silence
     trials = Trials(exchange)
     while (attempt := await next_within_limits(exchange, plan, trials.tried)) is not None:
         await exchange.open_books(plan, attempt)
-        if plan.route.hedge_after_ms is not None:
+        if alive is not None and plan.route.hedge_after_ms is not None:
             if await _raced(exchange, attempt, request, trials=trials, alive=alive):
                 return
             continue
         try:
-            await in_time(attempt, _attempt(exchange, attempt, request, alive))
+            step = _attempt(exchange, attempt, request, alive)
+            await (step if attempt.due_s is None else in_time(attempt, step))
         except UpstreamError as error:
             trials.note(attempt, error)
         else:
@@ -78,16 +85,17 @@ async def _answer(exchange: Exchange) -> None:
 
 
 async def _attempt(
-    exchange: Exchange, attempt: Attempt, request: InferenceRequest, alive: KeepAlive
+    exchange: Exchange, attempt: Attempt, request: InferenceRequest, alive: KeepAlive | None
 ) -> None:
     """Send the request to one worker and pass its answer on."""
     traits = BACKENDS[attempt.planned.pool.backend]
+    if alive is None:  # it is no stream
+        answer = await ask(exchange, attempt, request, traits=traits, pulse=None)
+        await send_whole(exchange, attempt, await read_whole(exchange, attempt, answer))
+        return
     if attempt.number > 1:
         alive.count_anew()
     answer = await ask(exchange, attempt, request, traits=traits, pulse=alive.pulse)
-    if not request.is_stream:
-        await send_whole(exchange, attempt, await read_whole(exchange, attempt, answer))
-        return
     data = await open_stream(exchange, attempt, answer, request=request, traits=traits, alive=alive)
     await pass_stream(exchange, attempt, data, alive)
 

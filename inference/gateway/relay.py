@@ -1,6 +1,7 @@
 """From a worker's answer to the client's: a whole one, or a stream of events."""
 
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 
 import msgspec
 
@@ -33,6 +34,9 @@ _OK = 200
 _ENDED = (None, "completed", "incomplete")
 
 
+_NO_ERROR = msgspec.Raw(b"")
+
+
 class _Whole(msgspec.Struct):
     """What is looked at of an answer: of each endpoint the member that makes it one."""
 
@@ -46,14 +50,14 @@ class _Whole(msgspec.Struct):
     prompt: msgspec.Raw = msgspec.Raw(b"")
     input_tokens: object = None
     status: object = None
-    error: msgspec.Raw = msgspec.Raw(b"")
+    error: msgspec.Raw = _NO_ERROR
 
 
 _decode_whole = msgspec.json.Decoder(_Whole).decode
 
-_IS_ANSWER: Mapping[Endpoint, Callable[[_Whole], bool]] = {
-    Endpoint.CHAT: lambda whole: bool(whole.choices),
-    Endpoint.COMPLETIONS: lambda whole: bool(whole.choices),
+_IS_ANSWER: Mapping[Endpoint, Callable[[_Whole], object]] = {
+    Endpoint.CHAT: attrgetter("choices"),
+    Endpoint.COMPLETIONS: attrgetter("choices"),
     Endpoint.RESPONSES: lambda whole: (
         bytes(whole.output).startswith(b"[") and whole.status in _ENDED
     ),
@@ -70,10 +74,10 @@ _IS_ANSWER: Mapping[Endpoint, Callable[[_Whole], bool]] = {
 async def read_whole(exchange: Exchange, attempt: Attempt, answer: Answer) -> bytes:
     """Read an answer that is one JSON object, or raise UpstreamError."""
     body = await answer.read_all(MAX_ANSWER_BYTES)
-    whole = _parsed(body, attempt)
-    is_answer = _IS_ANSWER[exchange.endpoint](whole)
+    whole, endpoint = _parsed(body, attempt), exchange.endpoint
+    is_answer = _IS_ANSWER[endpoint](whole)
     if is_answer or whole.usage is not None:
-        attempt.usage = usage_of(exchange.endpoint, whole.usage)
+        attempt.usage = usage_of(endpoint, whole.usage)
     if not is_answer:
         raise UpstreamBadAnswer
     return body
@@ -270,7 +274,6 @@ def _parsed(body: bytes, attempt: Attempt) -> _Whole:
         whole = _decode_whole(body)
     except (msgspec.DecodeError, RecursionError) as error:
         raise UpstreamBadAnswer from error
-    member = bytes(whole.error)
-    if member not in (b"", b"null"):
+    if whole.error is not _NO_ERROR and (member := bytes(whole.error)) not in (b"", b"null"):
         raise failure_of_error_member(member, secret=attempt.secret)
     return whole

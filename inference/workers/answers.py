@@ -25,6 +25,9 @@ MAX_HEAD_BYTES = 64 * 1024
 READ_AHEAD_BYTES = 128 * 1024
 
 
+AnswerHead = tuple[int, bytes, bytes]
+"""Status, content-type and retry-after."""
+
 Take = Callable[[bytes], bool]
 """Takes what a worker said, b"" being its end; False once it wants no more for now."""
 
@@ -77,6 +80,7 @@ class Answer:
     _fault: GatewayError | None = None
     _left_s: Callable[[], float] | None = None
     _alarm: asyncio.TimerHandle | None = None
+    parser: "httptools.HttpResponseParser | None" = None
 
     def __init__(
         self,
@@ -92,7 +96,6 @@ class Answer:
         self._timeouts = timeouts
         self._watchdog = watchdog
         self._on_settled: Callable[[Answer], None] | None = on_settled
-        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         self._chunks: list[bytes] = []
         self.began_s = self._quiet_since_s = loop.time()
         watchdog.set(timeouts.first_byte_s, self._check_time)
@@ -101,7 +104,15 @@ class Answer:
         """Return once status and headers are there."""
         while not self.has_head:
             if pulse is None:
-                await self._wait(None)
+                if self._error is not None:
+                    raise self._error
+                self._waiter = self._loop.create_future()
+                try:
+                    await self._waiter
+                finally:
+                    self._waiter = None
+                if self._error is not None:
+                    raise self._error
             elif not await self._wait(pulse.left_s()) and not self.has_head:
                 await pulse.beat()
 
@@ -141,6 +152,9 @@ class Answer:
 
     async def read_all(self, limit_bytes: int) -> bytes:
         """Return the whole body; one longer than the limit is an UpstreamBadAnswer."""
+        if self.is_complete and self._size <= limit_bytes:
+            chunks, self._chunks = self._chunks, []
+            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
         parts: list[bytes] = []
         size = 0
         while data := await self.read():
@@ -174,18 +188,16 @@ class Answer:
     def has_unread(self) -> bool:
         return bool(self._chunks)
 
-    def drop_parser(self) -> None:
-        """Forget the parser, which refers back to this object."""
-        self._parser = None
-
     def feed(self, data: bytes) -> None:
         """Take what the connection received."""
-        self.has_bytes = True
+        if not self.has_bytes:
+            self.has_bytes = True
+            self.parser = httptools.HttpResponseParser(self)
         had_head = self.has_head
         self._framing_bytes += len(data)
         try:
-            if self._parser is not None:
-                self._parser.feed_data(data)
+            if self.parser is not None:
+                self.parser.feed_data(data)
         except httptools.HttpParserCallbackError as error:
             log.error("answer parser failed", exc_info=error)
             self.keeps_alive = False
@@ -210,6 +222,26 @@ class Answer:
             self._wake()
         if self._size > READ_AHEAD_BYTES and not self.is_complete:
             self._pause()
+
+    def take(self, head: AnswerHead, body: bytes) -> None:
+        """Take an answer that came whole, whose head is known."""
+        if self._error is not None:
+            return
+        self.has_bytes = self.has_head = self.is_complete = self.keeps_alive = True
+        self.status, self.content_type, self.retry_after = head
+        if body:
+            self._chunks.append(body)
+            self._size = len(body)
+        self._watchdog.clear()
+        if self._take is not None:
+            self._offer()
+        else:
+            self._wake()
+
+    @property
+    def head(self) -> AnswerHead:
+        """What was read of its head."""
+        return self.status, self.content_type, self.retry_after
 
     def end(self, error: Exception | None) -> None:
         """Take note that the connection is gone; a body of no stated length ends this way."""
@@ -244,9 +276,9 @@ class Answer:
                 self.retry_after = value
 
     def on_headers_complete(self) -> None:
-        if self._parser is None or self.is_complete:
+        if self.parser is None or self.is_complete:
             return
-        self.status = self._parser.get_status_code()
+        self.status = self.parser.get_status_code()
         self._is_interim = self.status < 200
         self.has_head = not self._is_interim
 
@@ -259,9 +291,9 @@ class Answer:
     def on_message_complete(self) -> None:
         if self._is_interim:
             self._is_interim = False
-        elif self._parser is not None and not self.is_complete:
+        elif self.parser is not None and not self.is_complete:
             self.is_complete = True
-            self.keeps_alive = self._parser.should_keep_alive()
+            self.keeps_alive = self.parser.should_keep_alive()
 
     def _taken(self) -> bytes:
         """The bytes that came and were not read."""

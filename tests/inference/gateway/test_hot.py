@@ -297,6 +297,27 @@ def requests(draw: st.DrawFn) -> bytes:
     return made.replace(b"HTTP/1.1", draw(st.sampled_from([b"HTTP/1.1"] * 5 + [b"HTTP/1.0"])), 1)
 
 
+@st.composite
+def repeated(draw: st.DrawFn) -> tuple[bytes, ...]:
+    """Requests with one head but for the length of their bodies."""
+    path = draw(st.sampled_from(PATHS))
+    token = draw(st.sampled_from([TOKEN, TOKEN, DEBUG_TOKEN, "hw_wrong.key"]))
+    headers = draw(
+        st.sampled_from(
+            [
+                {},
+                {"X-Request-ID": "mine"},
+                {"x-headworks-debug": "1", "x-session-id": "s"},
+                {"content-encoding": "gzip"},
+                {"x-a": "b" * 3_000},
+                {"expect": "100-continue"},
+            ]
+        )
+    )
+    bodies = draw(st.lists(documents(), min_size=2, max_size=4))
+    return tuple(request_bytes(one, path=path, token=token, headers=headers) for one in bodies)
+
+
 BEHAVIOURS = st.one_of(
     st.just(Behaviour()),
     st.just(Behaviour(delay_ms=5, gap_ms=2)),
@@ -316,7 +337,7 @@ BEHAVIOURS = st.one_of(
 
 SCRIPTS = st.builds(
     Script,
-    requests=st.lists(requests(), min_size=1, max_size=3).map(tuple),
+    requests=st.one_of(st.lists(requests(), min_size=1, max_size=3).map(tuple), repeated()),
     cuts=st.lists(st.integers(0, 10_000), max_size=4).map(tuple),
     is_ahead=st.booleans(),
     behaviours=st.lists(BEHAVIOURS, min_size=1, max_size=1).map(tuple),
