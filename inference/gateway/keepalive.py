@@ -20,17 +20,17 @@ class KeepAlive:
     The silence counts from when a worker was looked for, waiting for one with room included, from
     the start of each further attempt, and from whatever the caller was sent since. `keep_alive_ms`
     bounds it all along; None not before the answer has begun, and then it is `BEGUN_S`. Nothing
-    here counts as the worker's: its time-outs and first token are untouched.
+    here counts as the worker's: its time-outs and first token are untouched. Who sends something
+    past this sets `since_s` to the loop's time.
     """
 
-    __slots__ = ("_exchange", "_interval_s", "_loop", "_since_s", "_write_now")
+    __slots__ = ("_exchange", "_interval_s", "_loop", "since_s")
 
     def __init__(self, exchange: Exchange, keep_alive_ms: int | None) -> None:
         self._exchange = exchange
-        self._write_now = exchange.downstream.write_now
         self._interval_s = None if keep_alive_ms is None else keep_alive_ms / 1000
         self._loop = asyncio.get_running_loop()
-        self._since_s = self._loop.time()
+        self.since_s = self._loop.time()
 
     @property
     def pulse(self) -> Pulse | None:
@@ -49,7 +49,7 @@ class KeepAlive:
 
     def count_anew(self) -> None:
         """Give another worker the time that the one before it had: it may fail unseen as well."""
-        self._since_s = self._loop.time()
+        self.since_s = self._loop.time()
 
     async def begin(self) -> None:
         """Begin the answer, unless a comment has; from then on no other worker is tried."""
@@ -67,20 +67,12 @@ class KeepAlive:
         """Send whole events."""
         if data:
             await self._exchange.downstream.write(data)
-            self._since_s = self._loop.time()
-
-    def write_now(self, data: bytes) -> bool:
-        """Send whole events without waiting; False, with nothing sent, if that can't be."""
-        if data:
-            if not self._write_now(data):
-                return False
-            self._since_s = self._loop.time()
-        return True
+            self.since_s = self._loop.time()
 
     async def comment(self) -> None:
         """Send a comment; a caller that has yet to read what it was sent before gets none."""
         if self._exchange.downstream.has_unsent:
-            self._since_s = self._loop.time()
+            self.since_s = self._loop.time()
             return
         await self.begin()
         await self.write(COMMENT)
@@ -88,4 +80,4 @@ class KeepAlive:
     def left(self) -> float:
         """How long nothing may be sent from now on, in an answer that has begun."""
         interval_s = BEGUN_S if self._interval_s is None else self._interval_s
-        return max(self._since_s + interval_s - self._loop.time(), 0.0)
+        return max(self.since_s + interval_s - self._loop.time(), 0.0)

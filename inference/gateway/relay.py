@@ -1,5 +1,6 @@
 """From a worker's answer to the client's: a whole one, or a stream of events."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from operator import attrgetter
 
@@ -144,7 +145,7 @@ class _Passage:
     caller reads too slowly.
     """
 
-    __slots__ = ("_alive", "_attempt", "_exchange", "_stream", "rest")
+    __slots__ = ("_alive", "_attempt", "_exchange", "_stream", "_time", "_write_now", "rest")
 
     def __init__(
         self,
@@ -158,6 +159,8 @@ class _Passage:
         self._attempt = attempt
         self._stream = stream
         self._alive = alive
+        self._time = asyncio.get_running_loop().time
+        self._write_now = exchange.downstream.write_now
         self.rest = rest
 
     def take(self, data: bytes) -> bool:
@@ -172,9 +175,14 @@ class _Passage:
             raise UpstreamBadAnswer from error
         if self._attempt.first_token_ms is None and stream.has_content:
             self._exchange.note_first_token(self._attempt)
-        if stream.is_done or stream.error is not None or not self._alive.write_now(frames):
+        if stream.is_done or stream.error is not None:
             self.rest = frames
             return False
+        if frames:
+            if not self._write_now(frames):
+                self.rest = frames
+                return False
+            self._alive.since_s = self._time()
         return True
 
 

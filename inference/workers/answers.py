@@ -71,6 +71,7 @@ class Answer:
     _size = 0
     _framing_bytes = 0
     _has_body = False
+    _is_flowing = False
     _has_length = False
     _is_interim = False
     _error: GatewayError | None = None
@@ -205,6 +206,12 @@ class Answer:
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self.keeps_alive = False
             self.fail(UpstreamBadAnswer())
+        if self._is_flowing and self._take is not None and len(self._chunks) == 1:
+            # of a stream under way nothing else is ever asked
+            self._quiet_since_s = self._loop.time()
+            part, self._chunks, self._size = self._chunks[0], [], 0
+            self._give(part)
+            return
         if self._framing_bytes > MAX_HEAD_BYTES and not self.is_complete:
             self.fail(UpstreamBadAnswer())
         if not self.has_head:
@@ -255,7 +262,7 @@ class Answer:
     def fail(self, error: GatewayError) -> None:
         """Make this the outcome, unless there is one, and cut the connection off."""
         if self._error is None and not self.is_complete:
-            self._error = error
+            self._error, self._is_flowing = error, False
             self._watchdog.clear()
             self._transport.abort()
             self._wake()
@@ -292,7 +299,7 @@ class Answer:
         if self._is_interim:
             self._is_interim = False
         elif self.parser is not None and not self.is_complete:
-            self.is_complete = True
+            self.is_complete, self._is_flowing = True, False
             self.keeps_alive = self.parser.should_keep_alive()
 
     def _taken(self) -> bytes:
@@ -304,17 +311,23 @@ class Answer:
 
     def _offer(self) -> None:
         """Give what came to whoever takes it as it comes; who wants no more is woken."""
-        try:
-            while self._take is not None and (self._chunks or self.is_complete):
-                if not self._take(self._taken()):
-                    self._take = None
-        except GatewayError as error:
-            self._take, self._fault = None, error
-        except Exception:
-            log.exception("answer not passed on")
-            self._take, self._fault = None, InternalError()
+        while self._take is not None and (self._chunks or self.is_complete):
+            self._give(self._taken())
         if self._take is None:
             self._wake()
+
+    def _give(self, data: bytes) -> None:
+        assert self._take is not None
+        try:
+            if self._take(data):
+                return
+        except GatewayError as error:
+            self._fault = error
+        except Exception:
+            log.exception("answer not passed on")
+            self._fault = InternalError()
+        self._take = None
+        self._wake()
 
     async def _wait(self, wait_s: float | None) -> bool:
         """Wait for something to happen; False if it was `wait_s` that passed."""
@@ -370,7 +383,7 @@ class Answer:
     def _note_first_byte(self) -> None:
         if self._error is None:
             self._quiet_since_s = self._loop.time()
-            self._has_body = True
+            self._has_body = self._is_flowing = True
             self._watchdog.set(self._timeouts.idle_s, self._check_time)
 
     def _check_time(self) -> None:
