@@ -2,6 +2,7 @@
 
 from asyncio import Timeout, get_running_loop
 from collections.abc import Sequence
+from functools import lru_cache
 
 import structlog
 
@@ -26,9 +27,6 @@ from inference.fleet.worker import Address, Lease
 from inference.gateway.dispatch import Placement
 from inference.gateway.streaming import StreamFilter
 from inference.workers.answers import Answer, Timeouts
-
-_MOST_KNOWN = 10_000
-_PATIENCE: "dict[int, tuple[TargetRecord, RouteRecord, Patience]]" = {}
 
 log = structlog.get_logger(__name__)
 
@@ -186,22 +184,26 @@ class Attempt:
 
 
 def patience_of(route: RouteRecord, target: TargetRecord) -> Patience:
-    """The target's own where it has some, else the route's; the same ones are looked up."""
-    known = _PATIENCE.get(id(target))
-    if known is not None and known[0] is target and known[1] is route:
-        return known[2]
-    first_byte_s = (target.first_byte_timeout_ms or route.first_byte_timeout_ms) / 1000
-    timeouts = Timeouts(
-        connect_s=(target.connect_timeout_ms or route.connect_timeout_ms) / 1000,
-        first_byte_s=first_byte_s,
-        idle_s=(target.idle_timeout_ms or route.idle_timeout_ms) / 1000,
+    """The target's own where it has some, else the route's."""
+    return _patience(
+        target.connect_timeout_ms or route.connect_timeout_ms,
+        target.first_byte_timeout_ms or route.first_byte_timeout_ms,
+        target.idle_timeout_ms or route.idle_timeout_ms,
+        target.total_timeout_ms,
+        route.total_timeout_ms,
     )
-    total_s = None if target.total_timeout_ms is None else target.total_timeout_ms / 1000
-    patience = Patience(timeouts, fair_s(route, first_byte_s=first_byte_s), total_s)
-    if len(_PATIENCE) >= _MOST_KNOWN:
-        _PATIENCE.clear()
-    _PATIENCE[id(target)] = (target, route, patience)
-    return patience
+
+
+@lru_cache(maxsize=1_024)
+def _patience(
+    connect_ms: int, first_byte_ms: int, idle_ms: int, total_ms: int | None, route_ms: int | None
+) -> Patience:
+    first_byte_s = first_byte_ms / 1000
+    return Patience(
+        Timeouts(connect_ms / 1000, first_byte_s, idle_ms / 1000),
+        fair_s(route_ms, first_byte_s=first_byte_s),
+        None if total_ms is None else total_ms / 1000,
+    )
 
 
 def charges_of(attempts: Sequence[Attempt]) -> tuple[Charge, ...]:
@@ -242,11 +244,11 @@ def verdict_of(
     return Verdict.BAD if is_overdue and has_had_time else Verdict.UNKNOWN
 
 
-def fair_s(route: RouteRecord, *, first_byte_s: float) -> float:
+def fair_s(total_timeout_ms: int | None, *, first_byte_s: float) -> float:
     """How long a worker must have had for the end of its route's time to say something of it."""
-    if route.total_timeout_ms is None:
+    if total_timeout_ms is None:
         return first_byte_s
-    return min(first_byte_s, route.total_timeout_ms / 2000)
+    return min(first_byte_s, total_timeout_ms / 2000)
 
 
 def aside_after(error: GatewayError | None) -> float:
