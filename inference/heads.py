@@ -37,7 +37,7 @@ class HeadMemory(Generic[T]):
         """What was read of the head that these bytes begin with, how long its body is, and where
         that begins; None if it is another head, or not all of it is there.
         """
-        if self._read is None or not data.startswith(self._before):
+        if not data.startswith(self._before) or self._read is None:
             return None
         start = self._start
         end = data.find(b"\r", start, start + _MOST_DIGITS + 1)

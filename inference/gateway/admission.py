@@ -46,7 +46,7 @@ async def admit_unplanned(exchange: "Exchange") -> None:
 
 
 async def next_within_limits(
-    exchange: "Exchange", plan: Plan, tried: Sequence[Tried]
+    exchange: "Exchange", admission: Admission, plan: Plan, tried: Sequence[Tried]
 ) -> Attempt | None:
     """Take a worker for the next attempt, of a model whose limits it keeps.
 
@@ -54,15 +54,13 @@ async def next_within_limits(
     raises RateLimitExceeded or LimitsUnavailable, unless it has failed in other ways already.
     """
     while True:
-        if exchange.admission is None:
-            return await exchange.next_attempt(plan, tried)
-        closed = exchange.admission.closed
+        closed = admission.closed
         if closed:
             left = tuple(one for one in plan.targets if one.pool.model_id not in closed)
             plan = replace(plan, targets=left)
         attempt = await exchange.next_attempt(plan, tried) if plan.targets else None
         if attempt is None and closed and not tried:
-            raise exchange.admission.refuse()
+            raise admission.refuse()
         if attempt is None or await may_use(exchange, attempt):
             return attempt
 

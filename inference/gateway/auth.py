@@ -2,7 +2,7 @@
 
 import hmac
 from collections.abc import Mapping
-from hashlib import sha256 as _sha256
+from hashlib import blake2s
 from math import inf
 
 import structlog
@@ -42,14 +42,14 @@ class Proofs:
         if snapshot is not self._snapshot:
             self._snapshot = snapshot
             self._proven.clear()
-        record, until = self._proven.get(_sha256(authorization).digest(), _UNPROVEN)
+        record, until = self._proven.get(blake2s(authorization).digest(), _UNPROVEN)
         return record if until > now else None
 
     def keep(self, authorization: bytes, record: KeyRecord, *, until: float | None) -> None:
         """Take note of a proof under the snapshot that was last looked in."""
         if len(self._proven) >= MAX_PROOFS:
             self._proven.clear()
-        self._proven[_sha256(authorization).digest()] = (record, inf if until is None else until)
+        self._proven[blake2s(authorization).digest()] = (record, inf if until is None else until)
 
 
 def identify(

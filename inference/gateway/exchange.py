@@ -81,7 +81,7 @@ class Exchange:
         self.downstream = downstream
         self.endpoint = endpoint
         self.dialect = DIALECTS.get(endpoint, Dialect.OPENAI)
-        self.arrived = arrived = self.now()
+        self.arrived = arrived = Moment(int(services.clock() * 1000), services.stopwatch())
         self.event_id = event_id(arrived.at_ms, services.random_bits(RANDOM_BITS))
         self.trace = services.traces.begin(downstream.headers)
         self.snapshot = services.snapshots.current
@@ -167,7 +167,8 @@ class Exchange:
         A worker that has failed this request is asked again after a pause, if there is time for it.
         """
         services = self.services
-        dispatcher, started = services.dispatcher, self.now()
+        dispatcher = services.dispatcher
+        started = Moment(int(services.clock() * 1000), services.stopwatch())
         if services.snapshots.current is not self.snapshot:
             plan = still_on(self, plan)
         rooms = dispatcher.rooms(plan, tried, now_s=started.mono_s)
@@ -291,13 +292,16 @@ class Exchange:
         now_s = services.stopwatch()
         is_owed = self._let_go(error, now_s)
         is_ok = outcome is Outcome.OK
-        if is_ok and self.attempts and self.first_token_ms is None:
-            services.dispatcher.note_content(self.attempts[-1].placement, now_s=now_s)
+        if is_ok and self.first_token_ms is None and self.attempts:
+            placement = self.attempts[-1].placement
+            if placement.blocks:
+                services.dispatcher.note_content(placement, now_s=now_s)
+        first_ms = self.first_token_ms
         services.metrics.ended(
             None if self._route is None else self._route.id,
             outcome,
             total_s=now_s - self.arrived.mono_s,
-            first_token_s=None if self.first_token_ms is None else self.first_token_ms / 1000,
+            first_token_s=None if first_ms is None else first_ms / 1000,
         )
         if not is_ok:
             count_spared(self, outcome)

@@ -6,7 +6,6 @@ code; both ways have to answer alike, byte by byte, and a test drives both to se
 """
 
 import asyncio
-import re
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -24,7 +23,6 @@ from inference.gateway.routes import HOT_ROUTES, Handler
 from inference.heads import HeadMemory
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-_LENGTH = re.compile(rb"(?m)^content-length:")
 
 log = structlog.get_logger(__name__)
 
@@ -194,7 +192,8 @@ class HotDownstream:
         """The bytes of an answer's head. Without a length the body is sent in chunks."""
         connection = self._connection
         lines = b"".join([b"%b: %b\r\n" % header for header in headers])
-        self._is_chunked = not _LENGTH.search(lines)
+        has_length = b"\ncontent-length: " in lines or lines.startswith(b"content-length: ")
+        self._is_chunked = not has_length
         rest = b"transfer-encoding: chunked\r\n\r\n" if self._is_chunked else b"\r\n"
         if not self.keep_alive:
             rest = b"connection: close\r\n" + rest

@@ -22,7 +22,14 @@ from inference.gateway.exchange import Exchange
 from inference.gateway.headers import answer_headers
 from inference.gateway.hedging import Race
 from inference.gateway.keepalive import KeepAlive
-from inference.gateway.relay import broken_off, open_stream, pass_stream, read_whole, send_whole
+from inference.gateway.relay import (
+    broken_off,
+    open_stream,
+    pass_stream,
+    read_whole,
+    send_whole,
+    understood,
+)
 from inference.gateway.schemas import InferenceRequest
 from inference.gateway.sending import Trials, ask, in_time
 from inference.gateway.turns import degrade
@@ -66,7 +73,13 @@ async def _answer(exchange: Exchange) -> None:
         alive = KeepAlive(exchange, plan.route.keep_alive_ms if request.is_stream else None)
         exchange.silence = alive.silence
     trials = Trials(exchange)
-    while (attempt := await next_within_limits(exchange, plan, trials.tried)) is not None:
+    while True:
+        if exchange.admission is None:
+            attempt = await exchange.next_attempt(plan, trials.tried)
+        else:
+            attempt = await next_within_limits(exchange, exchange.admission, plan, trials.tried)
+        if attempt is None:
+            break
         await exchange.open_books(plan, attempt)
         if alive is not None and plan.route.hedge_after_ms is not None:
             if await _raced(exchange, attempt, request, trials=trials, alive=alive):
@@ -91,7 +104,11 @@ async def _attempt(
     traits = BACKENDS[attempt.planned.pool.backend]
     if alive is None:  # it is no stream
         answer = await ask(exchange, attempt, request, traits=traits, pulse=None)
-        await send_whole(exchange, attempt, await read_whole(exchange, attempt, answer))
+        if (body := answer.taken_whole()) is not None:
+            body = understood(exchange, attempt, body)
+        else:
+            body = await read_whole(exchange, attempt, answer)
+        await send_whole(exchange, attempt, body)
         return
     if attempt.number > 1:
         alive.count_anew()

@@ -74,7 +74,11 @@ _IS_ANSWER: Mapping[Endpoint, Callable[[_Whole], object]] = {
 
 async def read_whole(exchange: Exchange, attempt: Attempt, answer: Answer) -> bytes:
     """Read an answer that is one JSON object, or raise UpstreamError."""
-    body = await answer.read_all(MAX_ANSWER_BYTES)
+    return understood(exchange, attempt, await answer.read_all(MAX_ANSWER_BYTES))
+
+
+def understood(exchange: Exchange, attempt: Attempt, body: bytes) -> bytes:
+    """An answer that came whole, once its usage is read; raises UpstreamError if it is none."""
     whole, endpoint = _parsed(body, attempt), exchange.endpoint
     is_answer = _IS_ANSWER[endpoint](whole)
     if is_answer or whole.usage is not None:

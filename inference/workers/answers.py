@@ -151,11 +151,14 @@ class Answer:
         finally:
             self._take = self._left_s = None
 
+    def taken_whole(self) -> bytes | None:
+        """All of it if all is here already and of no great size; None is for `read_all` to read."""
+        if not self.is_complete or self._size > READ_AHEAD_BYTES:
+            return None
+        return self._taken()
+
     async def read_all(self, limit_bytes: int) -> bytes:
         """Return the whole body; one longer than the limit is an UpstreamBadAnswer."""
-        if self.is_complete and self._size <= limit_bytes:
-            chunks, self._chunks = self._chunks, []
-            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
         parts: list[bytes] = []
         size = 0
         while data := await self.read():
