@@ -27,7 +27,6 @@ READ_AHEAD_BYTES = 128 * 1024
 
 AnswerHead = tuple[int, bytes, bytes]
 """Status, content-type and retry-after."""
-
 Take = Callable[[bytes], bool]
 """Takes what a worker said, b"" being its end; False once it wants no more for now."""
 
@@ -134,9 +133,8 @@ class Answer:
     async def relay(self, take: Take, left_s: Callable[[], float]) -> bool:
         """Give `take` all that comes, from the call that received it, until it wants no more.
 
-        It gets all bytes that came since, and b"" at the end of a complete answer; what it raises
-        is raised here. False says that `left_s` has run out, which is asked again whenever the time
-        it gave is over.
+        It gets b"" at the end of a complete answer; what it raises is raised here. False says that
+        `left_s`, which is asked again whenever the time it gave is over, has run out.
         """
         self._take, self._left_s = take, left_s
         try:
@@ -210,7 +208,6 @@ class Answer:
             self.keeps_alive = False
             self.fail(UpstreamBadAnswer())
         if self._is_flowing and self._take is not None and len(self._chunks) == 1:
-            # of a stream under way nothing else is ever asked
             self._quiet_since_s = self._loop.time()
             part, self._chunks, self._size = self._chunks[0], [], 0
             self._give(part)
