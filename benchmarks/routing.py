@@ -122,7 +122,7 @@ class Bench:
         """All that routing does for one request."""
         now_s = time.perf_counter()
         rooms = self.dispatcher.rooms(self.plan, (), now_s=now_s)
-        self.dispatcher.note_request(self.plan.route, now_s)
+        self.dispatcher.note_request(self.plan.route.id, now_s)
         placement = self.dispatcher.place(
             self.plan,
             rooms,

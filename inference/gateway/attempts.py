@@ -57,7 +57,8 @@ class Moment:
     mono_s: float
 
     def ms_until(self, mono_s: float) -> float:
-        return round((mono_s - self.mono_s) * 1000, 3)
+        # to the microsecond, in a third of the time that `round` takes
+        return int((mono_s - self.mono_s) * 1_000_000 + 0.5) / 1000
 
 
 class Attempt:
@@ -77,6 +78,7 @@ class Attempt:
     first_token_ms: float | None = None
     was_sent = False
     error: GatewayError | None = None
+    error_code: str | None = None
     charge: Charge | None = None
     limit: Timeout | None = None
     due_s: float | None = None
@@ -105,11 +107,6 @@ class Attempt:
             self.due_s = get_running_loop().time() + patience.total_s
 
     @property
-    def error_code(self) -> str | None:
-        """How it failed, in the vocabulary of the books."""
-        return None if self.error is None else self.error.code.value
-
-    @property
     def secret(self) -> bytes:
         """The credential the worker is sent, so that nothing it says can repeat it."""
         return self.address.authorization.removeprefix(b"Bearer ")
@@ -129,6 +126,7 @@ class Attempt:
         self.error = error
         verdict, aside_s = Verdict.GOOD, 0.0
         if error is not None:
+            self.error_code = error.code.value
             has_had_time = now_s - self.started.mono_s >= self.patience.fair_s
             verdict = verdict_of(error, has_begun=self._has_begun(), has_had_time=has_had_time)
             aside_s = aside_after(error)
@@ -208,7 +206,11 @@ def _patience(
 
 def charges_of(attempts: Sequence[Attempt]) -> tuple[Charge, ...]:
     """What those that have ended cost."""
-    return tuple([one.charge for one in attempts if one.charge is not None])
+    charges: tuple[Charge, ...] = ()
+    for one in attempts:
+        if one.charge is not None:
+            charges += (one.charge,)
+    return charges
 
 
 def end_all(attempts: Sequence[Attempt], now_s: float, error: GatewayError | None) -> None:

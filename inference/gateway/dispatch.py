@@ -71,7 +71,8 @@ class Prompt:
 class Dispatcher:
     """Places attempts by what this process knows of its workers. `chance` is in [0, 1).
 
-    Times are seconds of the clock that breakers and leases are kept by.
+    Times are seconds of the clock that breakers and leases are kept by. `note_request` counts a
+    request in the retry budget of the route of this id.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Dispatcher:
         self._prefixes = prefixes
         self._retries = retries
         self._chance = chance
+        self.note_request = retries.note_request
 
     def rooms(self, plan: Plan, tried: Sequence[Tried], *, now_s: float) -> list[Room[Worker]]:
         """The targets and workers the next attempt may go to, as they are in this moment."""
@@ -98,10 +100,6 @@ class Dispatcher:
         """The same without the workers that are full."""
         capacities = [self._fleet.capacity(one.pool.id, now_s) for one in plan.targets]
         return rooms_with_space(plan, capacities, tried=tried)
-
-    def note_request(self, route: RouteRecord, now_s: float) -> None:
-        """Count a request in its route's retry budget."""
-        self._retries.note_request(route.id, now_s)
 
     def may_retry(self, route: RouteRecord, now_s: float) -> bool:
         """Count a further attempt in the route's retry budget; False if it is one too many."""

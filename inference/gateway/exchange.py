@@ -30,11 +30,9 @@ from inference.gateway.admission import count_spared, end_and_settle
 from inference.gateway.attempts import Attempt, Moment, charges_of, end_all
 from inference.gateway.auth import identify
 from inference.gateway.dialects import DIALECTS, Dialect
-from inference.gateway.disclosures import disclosed
 from inference.gateway.dispatch import Placement, Prompt
 from inference.gateway.downstream import Downstream
 from inference.gateway.facts import NOTHING_KNOWN, facts_for
-from inference.gateway.headers import Headers
 from inference.gateway.identifiers import RANDOM_BITS, event_id
 from inference.gateway.records import opening_record, origin_record
 from inference.gateway.refusals import refusal_of
@@ -180,7 +178,7 @@ class Exchange:
         if not rooms:
             return None
         if not tried:
-            dispatcher.note_request(plan.route, started.mono_s)
+            dispatcher.note_request(plan.route.id, started.mono_s)
         elif not self._may_retry(plan, started.mono_s):
             return None
         prompt = self._prompt or self.routed_prompt()
@@ -258,10 +256,6 @@ class Exchange:
             if self.first_token_ms is None:
                 self.first_token_ms = self.arrived.ms_until(now_s)
             self.services.dispatcher.note_content(attempt.placement, now_s=now_s)
-
-    def debug_headers(self) -> Headers:
-        """What the answer's headers tell of it beside what all tell."""
-        return disclosed(self)
 
     def overrun(self) -> None:
         """End it because its time is over."""

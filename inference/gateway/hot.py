@@ -23,6 +23,7 @@ from inference.gateway.routes import HOT_ROUTES, Handler
 from inference.heads import HeadMemory
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_LINE = b"%b: %b\r\n".__mod__
 
 log = structlog.get_logger(__name__)
 
@@ -191,7 +192,7 @@ class HotDownstream:
     def _head(self, status: int, headers: Headers) -> bytes:
         """The bytes of an answer's head. Without a length the body is sent in chunks."""
         connection = self._connection
-        lines = b"".join([b"%b: %b\r\n" % header for header in headers])
+        lines = b"".join(map(_LINE, headers))
         has_length = b"\ncontent-length: " in lines or lines.startswith(b"content-length: ")
         self._is_chunked = not has_length
         rest = b"transfer-encoding: chunked\r\n\r\n" if self._is_chunked else b"\r\n"

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from inference.gateway.disclosures import disclosed
 from inference.gateway.exchange import Exchange
 from inference.gateway.headers import stream_headers
 from inference.queues.room import Silence
@@ -60,7 +61,7 @@ class KeepAlive:
             self._interval_s = BEGUN_S
         await exchange.downstream.start(
             200,
-            stream_headers(exchange.event_id, exchange.dialect) + exchange.debug_headers(),
+            stream_headers(exchange.event_id, exchange.dialect) + disclosed(exchange),
         )
 
     async def write(self, data: bytes) -> None:

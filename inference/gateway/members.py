@@ -17,6 +17,7 @@ Members = Mapping[str, msgspec.Raw]
 _split = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
+_text = msgspec.json.Decoder(str).decode
 _items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 _LIST, _TEXT = ord("["), ord('"')
@@ -85,8 +86,13 @@ def join_members(members: Mapping[str, bytes | msgspec.Raw]) -> bytes:
 
 def text_of(members: Members, name: str) -> str:
     """A text that must be there and not empty."""
-    text = value_of(members, name)
-    if not isinstance(text, str) or not text:
+    try:
+        text = _text(members[name])
+    except (KeyError, msgspec.ValidationError):
+        text = ""
+    except msgspec.DecodeError as error:
+        raise InvalidRequest(f"`{name}` cannot be read.", param=name) from error
+    if not text:
         raise InvalidRequest(f"`{name}` must be a non-empty string.", param=name)
     return text
 

@@ -17,6 +17,7 @@ from inference.errors import (
 )
 from inference.gateway.admission import admit_unplanned, give_back, next_within_limits, with_bound
 from inference.gateway.attempts import Attempt
+from inference.gateway.disclosures import disclosed
 from inference.gateway.error_responses import error_response
 from inference.gateway.exchange import Exchange
 from inference.gateway.headers import answer_headers
@@ -161,5 +162,5 @@ async def _fail(exchange: Exchange, error: GatewayError) -> None:
     headers = answer_headers(
         exchange.event_id, content_length=len(response.body), dialect=exchange.dialect
     )
-    headers += response.headers + exchange.debug_headers()
+    headers += response.headers + disclosed(exchange)
     await downstream.respond(response.status, headers, response.body)

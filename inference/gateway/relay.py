@@ -11,6 +11,7 @@ from inference.decisions.usage import usage_of
 from inference.errors import GatewayError, UpstreamBadAnswer, UpstreamClosed
 from inference.gateway.attempts import Attempt
 from inference.gateway.chunks import ChunkReader
+from inference.gateway.disclosures import disclosed
 from inference.gateway.error_responses import error_frame
 from inference.gateway.exchange import Exchange
 from inference.gateway.failures import failure_of_error_member
@@ -93,7 +94,7 @@ async def send_whole(exchange: Exchange, attempt: Attempt, body: bytes) -> None:
     attempt.end(exchange.services.stopwatch())
     await exchange.close(Outcome.OK, http_status=_OK)
     headers = answer_headers(exchange.event_id, content_length=len(body), dialect=exchange.dialect)
-    await exchange.downstream.respond(_OK, headers + exchange.debug_headers(), body)
+    await exchange.downstream.respond(_OK, headers + disclosed(exchange), body)
 
 
 async def open_stream(

@@ -242,8 +242,8 @@ class Answer:
         self._watchdog.clear()
         if self._take is not None:
             self._offer()
-        else:
-            self._wake()
+        elif self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     @property
     def head(self) -> AnswerHead:
