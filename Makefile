@@ -4,13 +4,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 SHELL := /bin/bash
 NEW_ENOUGH = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Headworks needs Python 3.11 or newer")'
-# pip compiles what it installs on one core; on all of them that takes half the time
-INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -r $(1) \
-	&& $(BIN)/python -m compileall -q -j 0 $(VENV)/lib
-# compiled once, not by each of the many processes of a test run
+# uv installs in seconds what takes pip most of a minute, but knows nothing of an index that pip was
+# configured with: there, and where there is no uv, pip does it.
+UV := uv==0.13.9
+PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
+HAS_OWN_INDEX = $(BIN)/python -m pip config list | grep -qE '\.(index-url|no-index)='
+RARELY_LOADED = /(narwhals|pip|plotly|setuptools)/
+define INSTALL
+	@if $(HAS_OWN_INDEX) || ! { $(PIP) install --no-compile $(UV) \
+		&& $(BIN)/uv pip install --quiet --python $(BIN)/python -r $(1); }; \
+	then $(PIP) install --no-compile -r $(1); fi
+endef
+# compiled once, not by each of the many processes of an installation or a test run
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test check lint types style environment test-environment browser-environment engine-environment soak backup restore clean
+.PHONY: run test check lint types style compiled environment test-environment browser-environment engine-environment soak backup restore clean
 
 run: environment
 	@exec $(BIN)/python -m controlplane.local run
@@ -22,7 +30,8 @@ $(VENV)/.ready: requirements.txt
 	@$(NEW_ENOUGH)
 	@echo "console environment: installing into $(VENV)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(call INSTALL,requirements.txt)
+	$(call INSTALL,requirements.txt)
+	@$(BIN)/python -m compileall -q -j 0 -x '$(RARELY_LOADED)' $(VENV)/lib
 	@touch $@
 
 # All of the above in one go: a fresh checkout that is tested asks pip once.
@@ -30,7 +39,7 @@ $(VENV)/.test-ready: requirements.txt tests/requirements.txt
 	@$(NEW_ENOUGH)
 	@echo "test environment: installing into $(VENV)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(call INSTALL,tests/requirements.txt)
+	$(call INSTALL,tests/requirements.txt)
 	@touch $(VENV)/.ready $@
 
 browser-environment:
@@ -50,13 +59,18 @@ style:
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 
-# Several at a time on two cores: many tests wait for real processes; each run has its own stores.
+# Loads what the tests load, so that it is compiled before four processes each would do it.
+compiled: test-environment
+	@$(BIN)/pytest -q --collect-only >$(VENV)/collected || { cat $(VENV)/collected; exit 1; }
+
+# What is not slow; the stages below have the rest.
 check: lint
-	$(BIN)/pytest -q -n 4 --dist worksteal --hypothesis-profile quick \
-		-m "not engine and not browser and not fault and not slow"
+	@$(BIN)/python -m tests.stages check
 
 # The stages, and why they run as they do, are in tests/stages.py.
-test: lint browser-environment engine-environment
+test: test-environment
+	@$(MAKE) --no-print-directory -j 2 types browser-environment style compiled
+	@$(MAKE) --no-print-directory engine-environment
 	@$(BIN)/python -m tests.stages
 
 # Half an hour: see docs/faults.md for what it checks and what was seen.

@@ -31,6 +31,8 @@ from inference.contract.snapshot import (
     TargetRecord,
 )
 from inference.decisions.breaker import Verdict
+from inference.decisions.endpoints import EVERYTHING
+from inference.decisions.groundwork import Groundwork
 from inference.decisions.plan import Plan, RequestFacts, plan_request
 from inference.fleet.peers import PeerLoad
 from inference.fleet.prefixes import PrefixIndex
@@ -120,11 +122,11 @@ class Bench:
         """All that routing does for one request."""
         now_s = time.perf_counter()
         rooms = self.dispatcher.rooms(self.plan, (), now_s=now_s)
-        self.dispatcher.may_attempt(self.plan.route, is_retry=False, now_s=now_s)
+        self.dispatcher.note_request(self.plan.route.id, now_s)
         placement = self.dispatcher.place(
             self.plan,
             rooms,
-            prompt=Prompt(lambda: prompt, bytes_max=len(prompt)),
+            prompt=Prompt(lambda: prompt, tokens=len(prompt) // 4),
             now_s=now_s,
         )
         lease = placement.choice.worker.lease(placement.prefill_tokens, now_s=now_s)
@@ -168,10 +170,16 @@ def planner(
     request = parse_request(Endpoint.CHAT, BODY % model)
     raw = HEADERS + wishes
 
+    ground = Groundwork(snapshot, EVERYTHING)
+
     def plan(step: int) -> object:
         headers = read_headers(raw)
-        facts = facts_for(request, headers, snapshot=snapshot, identity=KEY, media_bytes=0)
-        made = plan_request(snapshot, KEY, request=facts, now=1e9, u=step % 97 / 97)
+        way = ground.way(KEY, request.model)
+        assert way is not None
+        facts = facts_for(request, headers, identity=KEY, looked_at=way.looked_at)
+        made = plan_request(
+            snapshot, KEY, request=facts, now=1e9, u=step % 97 / 97, ground=ground, way=way
+        )
         assert isinstance(made, Plan)
         return made
 

@@ -218,6 +218,7 @@ def _follow_configuration(
     for apply in (wishes.apply_snapshot, services.fleet.apply_snapshot):
         holder.subscribe(apply)
     holder.subscribe(services.limiter.apply_snapshot)
+    holder.subscribe(services.grounds.apply_snapshot)
     holder.subscribe(lambda _snapshot: vitals.write_soon())
     holder.subscribe(partial(warn_of_lost_peppers, peppers=services.peppers))
 

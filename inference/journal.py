@@ -19,7 +19,6 @@ import structlog
 
 from inference.contract.codec import encode_event, numbered
 from inference.contract.events import End, Opening
-from inference.contract.values import frozen
 
 SEGMENT_BYTES = 8 * 1024 * 1024
 """Some five thousand requests: small enough to be gone soon after the recorder has them, large
@@ -40,14 +39,8 @@ class JournalTaken(Exception):
     """The journal has a living owner, or is gone."""
 
 
-@frozen
-class _Entry:
-    """A fact's line, an end's without its number, and who waits for it to be written."""
-
-    event_id: str
-    line: bytes
-    is_end: bool
-    written: "asyncio.Future[int]"
+_Entry = tuple[str, bytes, bool, "asyncio.Future[int]"]
+"""A fact's request, its line (an end's without its number), whether it is an end, who waits."""
 
 
 def segment_name(number: int) -> str:
@@ -117,17 +110,17 @@ class Journal:
         """Ends written and not yet handed to the stream."""
         return max(0, self.seq - self.fed_seq)
 
-    async def open(self, opening: Opening) -> None:
-        """Return once the opening is written; raises JournalUnavailable if it was not."""
-        await self._append(opening, is_end=False)
+    def open(self, opening: Opening) -> "asyncio.Future[int]":
+        """Done once the opening is written; fails with JournalUnavailable if it was not."""
+        return self._append(opening, OPENING)
 
-    async def close(self, end: End) -> int:
-        """Return the number of the end once it is written; raises JournalUnavailable if it was not.
+    def close(self, end: End) -> "asyncio.Future[int]":
+        """Done once the end is written, with its number; fails with JournalUnavailable like `open`.
 
         It is written even if the caller is cancelled while waiting. Its own number is that of no
         journal yet: it is given the next one of this.
         """
-        return await self._append(end, is_end=True)
+        return self._append(end, END)
 
     def release(self) -> None:
         """Write what is pending and let go of the journal: anyone may adopt it from now on."""
@@ -161,30 +154,46 @@ class Journal:
             raise
         self._lock = lock
 
-    async def _append(self, fact: Opening | End, *, is_end: bool) -> int:
-        if self._is_released:
-            raise JournalUnavailable("the journal is closed")
+    def _append(self, fact: Opening | End, mark: bytes) -> "asyncio.Future[int]":
+        """Have a fact written with all others of this turn of the loop."""
         loop = asyncio.get_running_loop()
+        written = loop.create_future()
+        is_end = mark is END
         try:
-            if isinstance(fact, End) and (fact.seq or fact.journal):
+            if self._is_released:
+                raise JournalUnavailable("the journal is closed")
+            if is_end and (fact.seq or fact.journal):  # type: ignore[union-attr]
                 raise ValueError("the end has a number already")
-            line = b"%b%b\n" % (END if is_end else OPENING, encode_event(fact))
+            line = encode_event(fact, before=mark, after=b"\n")
+        except JournalUnavailable as error:
+            written.set_exception(error)
         except (TypeError, ValueError, RecursionError) as error:
             log.error("event cannot be encoded", error=type(error).__name__)
             self.events_lost_total += is_end
-            raise JournalUnavailable("the event cannot be encoded") from error
-        if not self._pending:
-            loop.call_soon(self._flush)
-        entry = _Entry(fact.event_id, line, is_end, loop.create_future())
-        self._pending.append(entry)
-        return await entry.written
+            unavailable = JournalUnavailable("the event cannot be encoded")
+            unavailable.__cause__ = error
+            written.set_exception(unavailable)
+        else:
+            if not self._pending:
+                loop.call_soon(self._flush)
+            self._pending.append((fact.event_id, line, is_end, written))
+        return written
 
     def _flush(self) -> None:
         entries, self._pending = self._pending, []
         lines = self._numbered(entries)
         written, error = self._write(lines)
-        for entry, line in zip(entries[:written], lines, strict=False):
-            self._note(entry, line)
+        unended = self._unended
+        for (event_id, _, is_end, waiter), line in zip(entries[:written], lines, strict=False):
+            if is_end:
+                self.seq += 1
+                unended.pop(event_id, None)
+            else:
+                unended[event_id] = unended[event_id] + line if event_id in unended else line
+            if not waiter.done():
+                waiter.set_result(self.seq)
+        if self.seq > self.fed_seq:
+            self.grown.set()
         if error is not None:
             self._fail(entries[written:], error)
         elif written and not self._is_writable:
@@ -193,37 +202,25 @@ class Journal:
 
     def _numbered(self, entries: list[_Entry]) -> list[bytes]:
         """The lines as they are going to stand in the journal: ends get the next numbers."""
-        lines = []
-        seq = self.seq
-        for entry in entries:
-            line = entry.line
-            if entry.is_end:
+        lines: list[bytes] = []
+        seq, journal_id = self.seq, self.journal_id
+        for _, line, is_end, _ in entries:
+            if is_end:
                 seq += 1
-                line = numbered(line, journal=self.journal_id, seq=seq)
+                line = numbered(line, journal=journal_id, seq=seq)
             lines.append(line)
         return lines
-
-    def _note(self, entry: _Entry, line: bytes) -> None:
-        if entry.is_end:
-            self.seq += 1
-            self._unended.pop(entry.event_id, None)
-            self.grown.set()
-        else:
-            earlier = self._unended.get(entry.event_id, b"")
-            self._unended[entry.event_id] = earlier + line
-        if not entry.written.done():
-            entry.written.set_result(self.seq)
 
     def _fail(self, entries: list[_Entry], error: OSError) -> None:
         if self._is_writable:
             self._is_writable = False
             log.error("journal cannot be written", journal=self.journal_id, error=repr(error))
-        for entry in entries:
-            if entry.is_end:
+        for _, _, is_end, written in entries:
+            if is_end:
                 self.events_lost_total += 1
                 self.events_lost_at = time.time()
-            if not entry.written.done():
-                entry.written.set_exception(JournalUnavailable("the journal cannot be written"))
+            if not written.done():
+                written.set_exception(JournalUnavailable("the journal cannot be written"))
 
     def _write(self, lines: list[bytes]) -> tuple[int, OSError | None]:
         """Write lines and return how many are whole on disk, and what stopped the others."""
@@ -311,6 +308,9 @@ def _write_all(file: int, data: bytes) -> tuple[int, OSError | None]:
 
 def _whole_lines(lines: list[bytes], size: int) -> tuple[int, int]:
     """How many of the lines fit into the first `size` bytes, and the bytes of those."""
+    total = sum(map(len, lines))
+    if total == size:
+        return len(lines), size
     total = 0
     for count, line in enumerate(lines):
         if total + len(line) > size:

@@ -10,6 +10,7 @@ import pytest
 from django.conf import settings
 from django.contrib.staticfiles.storage import staticfiles_storage
 from django.db import connection
+from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from pytest_django import DjangoDbBlocker
 from servestatic.middleware import ServeStaticMiddleware
@@ -21,8 +22,13 @@ _ALLOCATIONS_A_LOOK = 10_000
 # longer than making them.
 gc.disable()
 
+# A busy machine is no fault of a test's.
+hypothesis_settings.register_profile("whole", suppress_health_check=[HealthCheck.too_slow])
+hypothesis_settings.load_profile("whole")
 # by --hypothesis-profile, as make check does
-hypothesis_settings.register_profile("quick", max_examples=25)
+hypothesis_settings.register_profile(
+    "quick", hypothesis_settings.get_profile("whole"), max_examples=25
+)
 
 _MIGRATED = "migrated"
 """The database that those of the workers are copies of."""

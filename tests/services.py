@@ -27,7 +27,7 @@ from controlplane.local.valkey import CACHE, STATE, Store, StoreUser, start_stor
 from controlplane.local.valkey import is_answering as is_store_answering
 
 _ROLE = "tests"
-_START_S = 30.0
+_START_S = 90.0
 _STOP_S = 30.0
 _POLL_S = 0.01
 _IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ

@@ -2,6 +2,7 @@
 
     .venv/bin/python -m benchmarks.gateway [--peers nginx,vllm-router] [--seconds 5] [--rounds 3]
     .venv/bin/python -m benchmarks.gateway --installs
+    .venv/bin/python -m benchmarks.gateway --before ../other-tree --processes 2 --peers ''
 
 Each gateway has core 0 to itself while it is measured and is frozen otherwise; load generator, mock
 workers and state store have core 1. They are measured in turn, forth and back (A B C C B A), and
@@ -25,6 +26,7 @@ from benchmarks.gateway.loads import (
     LATENCIES,
     RATES,
     STREAMS,
+    TOKENS,
     WORKERS,
     Load,
     Result,
@@ -35,9 +37,9 @@ from benchmarks.gateway.loads import (
 from benchmarks.gateway.peers import PEERS, Contender, Headworks, Place
 from benchmarks.gateway.processes import NotStarted, free_ports, freeze, thaw, wait_for
 
-GATEWAY_CORE, LOAD_CORE = 0, 1
+GATEWAY_CORE, LOAD_CORE, BOTH_CORES = "0", "1", "0,1"
 DIRECT = "direct"
-LOADS = {"rates": RATES, "latencies": LATENCIES, "streams": STREAMS}
+LOADS = {"rates": RATES, "latencies": LATENCIES, "streams": STREAMS, "tokens": TOKENS}
 
 Results = dict[tuple[str, str], list[Result]]
 
@@ -48,11 +50,16 @@ def main() -> None:
         for peer in PEERS:
             print(f"{peer.name}: {'found' if peer.found() else peer.install}")
         return
-    os.sched_setaffinity(0, {LOAD_CORE})
+    os.sched_setaffinity(0, {int(LOAD_CORE)})
     names = [peer.name for peer in PEERS if peer.found()]
     if arguments.peers is not None:
         names = [name for name in arguments.peers.split(",") if name]
     contenders: list[Contender] = [Headworks(LOAD_CORE)]
+    if arguments.before is not None:
+        contenders.append(Headworks(LOAD_CORE, "before", root=arguments.before.resolve()))
+    if arguments.processes > 1:
+        name = f"{arguments.processes} processes"
+        contenders.append(Headworks(LOAD_CORE, name, processes=arguments.processes))
     contenders += [peer for peer in PEERS if peer.name in names]
     loads = [load for kind in arguments.only.split(",") for load in LOADS[kind]]
     with tempfile.TemporaryDirectory(prefix="headworks-benchmark-") as folder:
@@ -80,7 +87,8 @@ def measure(
         places: dict[str, tuple[int, str, int | None]] = {DIRECT: (first, "none", None)}
         for one in contenders:
             place = Place(free_ports(1), workers, folder / one.name)
-            pid = stack.enter_context(one.running(place, core=GATEWAY_CORE))
+            cores = BOTH_CORES if one.processes > 1 else GATEWAY_CORE
+            pid = stack.enter_context(one.running(place, core=cores))
             try:
                 wait_for(partial(_answers, place.port, one.key), one.name)
             except NotStarted as problem:
@@ -144,9 +152,13 @@ def _answers(port: int, key: str) -> bool:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--peers", help="names, separated by commas; all found ones if not given")
+    parser.add_argument("--before", type=Path, help="another tree of this project, as a peer")
+    parser.add_argument(
+        "--processes", type=int, default=1, help="this gateway with so many too, on both cores"
+    )
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--only", default=",".join(LOADS), help="of rates, latencies, streams")
+    parser.add_argument("--only", default=",".join(LOADS), help="of " + ", ".join(LOADS))
     parser.add_argument("--installs", action="store_true", help="show how peers are installed")
     return parser.parse_args()
 

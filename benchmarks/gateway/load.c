@@ -3,7 +3,8 @@
 // Without a rate each connection asks again at once; with one (requests a second) they are sent
 // when they are due, however the server does, and latencies count from then. What came in the
 // warm-up counts in "all" and "allchunks" only. "relay" is the time of a chunk from the upstream's
-// clock, which the mock writes into it. Prints one line of JSON; times are microseconds.
+// clock, which the mock writes into it; "added" is how much longer than that of the chunk before it
+// is: what was added to the time between two tokens. Prints one line of JSON, times in microseconds.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -42,6 +43,7 @@ typedef struct C {
   int first;
   int nchunk;
   int sse;
+  double relay;
 } C;
 static int ep, port;
 static char *req;
@@ -50,8 +52,8 @@ static double rate;
 static uint64_t tstart, tmeas, tend;
 static C *cs;
 static int nc;
-static float *lat, *tt, *rl;
-static size_t nl, nt, nr, CAP = 16000000;
+static float *lat, *tt, *rl, *ad;
+static size_t nl, nt, nr, na, CAP = 16000000;
 static long errs, reconn, chunks, done, badst, all, allchunks;
 static uint64_t bytes;
 static long issued;
@@ -115,6 +117,7 @@ static void start(C *c, uint64_t t) {
   c->status = 0;
   c->nchunk = 0;
   c->sse = 0;
+  c->relay = -1;
   dosend(c);
 }
 static void next(C *c) {
@@ -187,8 +190,12 @@ static void pay(C *c, const char *b, size_t n, uint64_t t) {
         char *p = memmem(c->lb, c->ll, "\"T", 2);
         if (p && p + 21 < c->lb + c->ll && p[2] == '0') {
           uint64_t ts = strtoull(p + 2, 0, 10);
+          double r = t > ts ? (t - ts) / 1e3 : 0;
           if (nr < CAP)
-            rl[nr++] = t > ts ? (t - ts) / 1e3 : 0;
+            rl[nr++] = r;
+          if (c->relay >= 0 && na < CAP)
+            ad[na++] = r - c->relay;
+          c->relay = r;
         }
       }
     }
@@ -310,6 +317,7 @@ int main(int ac, char **av) {
   lat = malloc(CAP * 4);
   tt = malloc(CAP * 4);
   rl = malloc(CAP * 4);
+  ad = malloc(CAP * 4);
   cs = calloc(nc, sizeof *cs);
   idle = calloc(nc * 2, 4);
   ep = epoll_create1(0);
@@ -390,12 +398,13 @@ int main(int ac, char **av) {
   qsort(lat, nl, 4, cmp);
   qsort(tt, nt, 4, cmp);
   qsort(rl, nr, 4, cmp);
+  qsort(ad, na, 4, cmp);
   printf("{\"rps\":%.1f,\"all\":%ld,\"allchunks\":%ld,\"n\":%ld,\"err\":%ld,\"bad\":%ld,\"reconn\":"
          "%ld,\"p50\":%.1f,\"p90\":%.1f,"
          "\"p99\":%.1f,\"max\":%.1f,\"chunks_s\":%.1f,\"ttft50\":%.1f,\"ttft99\":%.1f,\"relay50\":%"
-         ".1f,\"relay99\":%.1f,\"relaymax\":%.1f}\n",
+         ".1f,\"relay99\":%.1f,\"relaymax\":%.1f,\"added50\":%.1f,\"added99\":%.1f}\n",
          done / secs, all, allchunks, done, errs, badst, reconn, pc(lat, nl, .5), pc(lat, nl, .9),
          pc(lat, nl, .99), pc(lat, nl, 1), chunks / secs, pc(tt, nt, .5), pc(tt, nt, .99),
-         pc(rl, nr, .5), pc(rl, nr, .99), pc(rl, nr, 1));
+         pc(rl, nr, .5), pc(rl, nr, .99), pc(rl, nr, 1), pc(ad, na, .5), pc(ad, na, .99));
   return 0;
 }

@@ -1,6 +1,7 @@
 // A mock of vLLM on several ports in one thread: mock first-port ports chunks pace-us
 // It answers each POST with the same completion or, to one that streams, with so many chunks, one
-// each pace-us (0 is as fast as they go), with usage in each if that was asked for.
+// each pace-us (0 is as fast as they go), with usage in each if that was asked for. A request's
+// "seed" is its own pace in us, so that one mock serves loads of several paces.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -24,6 +25,7 @@ typedef struct C {
   size_t rl, rc;
   int streaming;
   int left;
+  long pace;
   uint64_t next;
   char *ob;
   size_t ol, oc, oo;
@@ -122,7 +124,7 @@ static int emit(C *c, uint64_t t) {
         now(), u);
     n = chunk(o, d, k);
     c->left--;
-    c->next += pace * 1000ull;
+    c->next += c->pace * 1000ull;
     return out(c, o, n);
   }
   int k = sprintf(
@@ -190,7 +192,9 @@ static int serve(C *c) {
       r = out(c, h, strlen(h));
       c->left = nchunks;
       c->usage = !!memmem(b, bl, "\"continuous_usage_stats\":true", 29);
-      c->next = now() + (pace ? (uint64_t)(rand() % (pace + 1)) * 1000ull : 0);
+      char *sd = memmem(b, bl, "\"seed\":", 7);
+      c->pace = pace && sd ? atol(sd + 7) : pace;
+      c->next = now() + (pace ? (uint64_t)(rand() % (c->pace + 1)) * 1000ull : 0);
       st_add(c);
     } else
       r = out(c, unary, ulen);

@@ -4,7 +4,8 @@ import base64
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -33,34 +34,57 @@ from inference.contract.snapshot import (
 ROOT = Path(__file__).parents[2]
 MODEL = "my-alias"
 KEYS = 1_000
+ACCEPTING = b"accepting requests"
 
-_DATA_KEY = os.urandom(32)
+DATA_KEY = os.urandom(32)
 _PEPPER = os.urandom(32)
 _PASSWORD = "benchmark"
 _RECORD_S = 0.2
-_TOKENS = tuple(f"hw_{number:026d}.secret-of-a-key" for number in range(KEYS))
+
+
+def tokens_of(count: int) -> tuple[str, ...]:
+    """So many keys, of which `TOKEN` is one."""
+    return tuple(f"hw_{number:026d}.secret-of-a-key" for number in range(count))
+
+
+_TOKENS = tokens_of(KEYS)
 
 TOKEN = _TOKENS[KEYS // 2]
 
 
 @contextmanager
 def gateway(
-    port: int, workers: Sequence[int], folder: Path, *, core: int, store_core: int
+    port: int,
+    workers: Sequence[int],
+    folder: Path,
+    *,
+    core: str,
+    store_core: str,
+    root: Path = ROOT,
+    processes: int = 1,
 ) -> Iterator[int]:
-    """Run it; yields the parent's process id."""
+    """Run it from the tree at `root`; yields the parent's process id."""
     folder.mkdir()
     with store(folder, core=store_core) as path, recording(path) as admin:
         publish(admin, workers)
-        command = (sys.executable, "-m", "inference", "gateway")
-        log = folder / "gateway.log"
-        environment = _environment(folder, path, port)
-        with pinned(command, core=core, log=log, environment=environment, folder=ROOT) as pid:
-            wait_for(lambda: b"accepting requests" in log.read_bytes(), "the gateway")
+        with running(port, path, folder, core=core, root=root, processes=processes) as pid:
+            log = folder / "gateway.log"
+            wait_for(lambda: log.read_bytes().count(ACCEPTING) == processes, "the gateway")
             yield pid
 
 
+def running(
+    port: int, store: Path, folder: Path, *, core: str, root: Path = ROOT, processes: int = 1
+) -> AbstractContextManager[int]:
+    """A gateway on a store; it logs `ACCEPTING` once a process to `gateway.log`."""
+    command = (sys.executable, "-m", "inference", "gateway")
+    environment = _environment(folder, store, port, processes)
+    log = folder / "gateway.log"
+    return pinned(command, core=core, log=log, environment=environment, folder=root)
+
+
 @contextmanager
-def store(folder: Path, *, core: int) -> Iterator[Path]:
+def store(folder: Path, *, core: str) -> Iterator[Path]:
     """A state store of its own; yields its socket."""
     path = folder / "store.sock"
     command = (find_binary(), "--port", "0", "--unixsocket", path, "--save", "", "--dir", folder)
@@ -96,21 +120,34 @@ def recording(path: Path) -> Iterator["Redis[bytes]"]:
             recorder.join()
 
 
-def publish(admin: "Redis[bytes]", workers: Sequence[int]) -> None:
-    """Write a configuration of one route over one pool of these ports, and keys to choose from."""
+def publish(
+    admin: "Redis[bytes]",
+    workers: Sequence[int],
+    *,
+    version: int = 1,
+    tokens: Sequence[str] = _TOKENS,
+    routes: int = 1,
+) -> None:
+    """Write a configuration of routes over one pool of these ports, and keys to choose from.
+
+    In each version every route and every key is another. Who runs hears of it at once.
+    """
     admin.mset({wire.LINEAGE: "L1", wire.SEEDED_AT: "1"})
     digests = {}
-    for name, records in _records(workers).items():
+    for name, records in _records(workers, version, tokens, routes).items():
         payload = encode_section(records)
         digests[name] = content_digest(payload)
-        admin.set(wire.section_key(digests[name]), seal(_DATA_KEY, payload))
-    manifest = Manifest("L1", 1, digests, 0.0)
-    sealed = seal(_DATA_KEY, encode_manifest(manifest))
-    fields: Mapping[Any, Any] = {"lineage": "L1", "version": 1, "sealed": sealed}
+        admin.set(wire.section_key(digests[name]), seal(DATA_KEY, payload))
+    manifest = Manifest("L1", version, digests, 0.0)
+    sealed = seal(DATA_KEY, encode_manifest(manifest))
+    fields: Mapping[Any, Any] = {"lineage": "L1", "version": version, "sealed": sealed}
     admin.hset(wire.MANIFEST, mapping=fields)
+    admin.publish(wire.SNAPSHOT_CHANGED, str(version))
 
 
-def _records(workers: Sequence[int]) -> dict[str, tuple[object, ...]]:
+def _records(
+    workers: Sequence[int], version: int, tokens: Sequence[str], routes: int
+) -> dict[str, tuple[object, ...]]:
     addresses = tuple(f"http://127.0.0.1:{port}/v1" for port in workers)
     pool = PoolRecord(
         "pool_a", "org_a", "a", "mdl_a", Provisioner.STATIC, Backend.VLLM, "real-model",
@@ -118,26 +155,32 @@ def _records(workers: Sequence[int]) -> dict[str, tuple[object, ...]]:
     )  # fmt: skip
     target = TargetRecord("tgt_a", "pool_a", 1)
     route = RouteRecord(
-        "rt_a", "org_a", MODEL, (target,), strategy=Strategy.LEAST_WORK, total_timeout_ms=600_000
+        "rt_a",
+        "org_a",
+        MODEL,
+        (target,),
+        strategy=Strategy.LEAST_WORK,
+        total_timeout_ms=600_000 + version,
     )
+    others = [replace(route, id=f"rt_{one}", name=f"{MODEL}-{one}") for one in range(1, routes)]
     sections: dict[str, tuple[object, ...]] = {
         "organisations": (OrganisationRecord("org_a", "Water"),),
         "models": (ModelRecord("mdl_a", "org_a", "real-model", max_context_tokens=32_768),),
         "prices": (PriceRecord("prc_a", "org_a", "mdl_a", 300_000_000, 900_000_000),),
         "pools": (pool,),
-        "routes": (route,),
+        "routes": (route, *others),
     }
-    for token in _TOKENS:
+    for token in tokens:
         key_id = token.removeprefix("hw_").partition(".")[0]
-        record = KeyRecord(
-            key_id, "org_a", "team_a", "proj_a", (KeyDigest(1, token_digest(_PEPPER, token)),)
-        )
+        digest = KeyDigest(1, token_digest(_PEPPER, token))
+        tags = (f"v{version}",)
+        record = KeyRecord(key_id, "org_a", "team_a", "proj_a", (digest,), tags=tags)
         section = wire.key_section(key_bucket(key_id))
         sections[section] = (*sections.get(section, ()), record)
     return sections
 
 
-def _environment(folder: Path, socket: Path, port: int) -> dict[str, str]:
+def _environment(folder: Path, socket: Path, port: int, processes: int) -> dict[str, str]:
     def text(key: bytes) -> str:
         return base64.urlsafe_b64encode(key).decode()
 
@@ -145,12 +188,12 @@ def _environment(folder: Path, socket: Path, port: int) -> dict[str, str]:
         **os.environ,
         "HEADWORKS_VAR": str(folder / "var"),
         "HEADWORKS_STATE_URL": f"unix://{DATA}:{_PASSWORD}@{socket}?db=0",
-        "HEADWORKS_DATA_KEY": text(_DATA_KEY),
+        "HEADWORKS_DATA_KEY": text(DATA_KEY),
         "HEADWORKS_KEY_PEPPERS": f"1:{text(_PEPPER)}",
         "HEADWORKS_GATEWAY_PORT": str(port),
         "HEADWORKS_GATEWAY_ADMIN_PORT": str(free_ports(1)),
         "HEADWORKS_GATEWAY_ID": "benchmark",
-        "HEADWORKS_GATEWAY_PROCESSES": "1",
+        "HEADWORKS_GATEWAY_PROCESSES": str(processes),
         "HEADWORKS_OWN_PORTS": "",
     }
 

@@ -49,6 +49,7 @@ class Peer:
     install: str
     command: Callable[[str, Place], list[str | Path]]
     key: str = "sk-test"
+    processes: int = 1
 
     def found(self) -> str | None:
         """The program's path, or None if it isn't installed."""
@@ -56,7 +57,7 @@ class Peer:
         return str(own) if own.exists() else shutil.which(self.program)
 
     @contextmanager
-    def running(self, place: Place, *, core: int) -> Iterator[int]:
+    def running(self, place: Place, *, core: str) -> Iterator[int]:
         program = self.found()
         assert program is not None
         place.folder.mkdir()
@@ -116,16 +117,24 @@ PEERS = (
 
 @dataclass(frozen=True, slots=True)
 class Headworks:
-    """This gateway, seen as one of them."""
+    """This gateway, seen as one of them: the one of this tree, or of another."""
 
-    store_core: int
+    store_core: str
     name: str = "headworks"
+    root: Path = ours.ROOT
+    processes: int = 1
     key: str = ours.TOKEN
 
     @contextmanager
-    def running(self, place: Place, *, core: int) -> Iterator[int]:
+    def running(self, place: Place, *, core: str) -> Iterator[int]:
         with ours.gateway(
-            place.port, place.workers, place.folder, core=core, store_core=self.store_core
+            place.port,
+            place.workers,
+            place.folder,
+            core=core,
+            store_core=self.store_core,
+            root=self.root,
+            processes=self.processes,
         ) as pid:
             yield pid
 

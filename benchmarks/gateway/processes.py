@@ -23,7 +23,7 @@ class NotStarted(Exception):
 def pinned(
     command: Sequence[str | Path],
     *,
-    core: int,
+    core: str,
     log: Path,
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
@@ -31,7 +31,7 @@ def pinned(
     """Run a command on one core, with its output in a file; yields its process id."""
     with log.open("ab") as output:
         process = subprocess.Popen(
-            ["taskset", "-c", str(core), *map(str, command)],
+            ["taskset", "-c", core, *map(str, command)],
             stdout=output,
             stderr=output,
             env=environment,
@@ -87,13 +87,13 @@ def free_ports(count: int) -> int:
             return first
 
 
-def wait_for(condition: Callable[[], bool], what: str) -> None:
+def wait_for(condition: Callable[[], bool], what: str, *, poll_s: float = _POLL_S) -> None:
     """Wait until it holds, or raise NotStarted."""
     deadline = time.monotonic() + _PATIENCE_S
     while not condition():
         if time.monotonic() > deadline:
             raise NotStarted(f"{what}: not within {_PATIENCE_S:.0f} s")
-        time.sleep(_POLL_S)
+        time.sleep(poll_s)
 
 
 def _is_free(port: int) -> bool:

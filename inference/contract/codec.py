@@ -4,7 +4,7 @@ A document is `{"v": 1, "d": …}`. Readers ignore fields they do not know; a ve
 misread by an old reader gets a new number and its own entry in `_READERS`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -32,6 +32,12 @@ def _reader(kind: Any) -> Reader:
     return decoder.decode
 
 
+def _each(kind: Any) -> Reader:
+    """Read a sequence of these, each as it is asked for."""
+    split, read = _reader(tuple[msgspec.Raw, ...]), _reader(kind)
+    return lambda data: map(read, split(data))
+
+
 _SECTION_RECORDS: Mapping[str, Any] = {
     "organisations": snapshot.OrganisationRecord,
     "models": snapshot.ModelRecord,
@@ -50,16 +56,14 @@ _READERS: Mapping[tuple[str, int], Reader] = {
     ("end", 1): _reader(events.End),
     ("directory", 1): _reader(fleet.Directory),
     ("vitals", 1): _reader(vitals.Vitals),
-    **{
-        (f"section:{noun}", 1): _reader(tuple[record, ...])  # type: ignore[valid-type]
-        for noun, record in _SECTION_RECORDS.items()
-    },
+    **{(f"section:{noun}", 1): _each(record) for noun, record in _SECTION_RECORDS.items()},
 }
 
 _envelope = msgspec.json.Decoder(_Envelope)
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _encode_unordered = msgspec.json.Encoder().encode
-"""For histograms: the ordered one takes no mapping of numbers."""
+"""For what nobody compares by its bytes: sorting takes a third of the time an event's end does. And
+for histograms: the ordered one takes no mapping of numbers."""
 
 
 def _write(document: object, encode: Callable[[object], bytes] = _encode) -> bytes:
@@ -89,10 +93,18 @@ def encode_section(records: Iterable[object]) -> bytes:
 
 def decode_section(name: str, data: bytes) -> tuple[Any, ...]:
     """Decode one section into the records of its noun, or raise CodecError."""
+    return tuple(decode_records(name, data))
+
+
+def decode_records(name: str, data: bytes) -> Iterator[Any]:
+    """The same one record after the other; where one is bad, CodecError comes in its place."""
     if noun_of(name) not in _SECTION_RECORDS:
         raise CodecError(f"unknown section {name}")
-    records: tuple[Any, ...] = _read(f"section:{noun_of(name)}", data)
-    return records
+    records = _read(f"section:{noun_of(name)}", data)
+    try:
+        yield from records
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise CodecError(f"not a section:{noun_of(name)}: {error}") from error
 
 
 def encode_manifest(value: snapshot.Manifest) -> bytes:
@@ -108,9 +120,11 @@ _NO_NUMBER = b'"journal":"","seq":0'
 """How an end without a number is written; in a text of the caller's its quotes are escaped."""
 
 
-def encode_event(value: events.Opening | events.End) -> bytes:
-    """Encode a fact on one line; `decode_event` wants to know which of the two it is."""
-    return _write(value)
+def encode_event(
+    value: events.Opening | events.End, *, before: bytes = b"", after: bytes = b""
+) -> bytes:
+    """Encode a fact on one line, with something before and after it."""
+    return b'%b{"v":%d,"d":%b}%b' % (before, VERSION, _encode_unordered(value), after)
 
 
 def numbered(encoded: bytes, *, journal: str, seq: int) -> bytes:

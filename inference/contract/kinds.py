@@ -3,7 +3,13 @@
 from enum import StrEnum
 
 
-class Provisioner(StrEnum):
+class Kind(StrEnum):
+    """A vocabulary. Its members hash as the texts they are, in C: every request looks up dozens."""
+
+    __hash__ = str.__hash__
+
+
+class Provisioner(Kind):
     """How a pool's workers come to be."""
 
     STATIC = "static"
@@ -11,14 +17,14 @@ class Provisioner(StrEnum):
     FAKE = "fake"
 
 
-class Backend(StrEnum):
+class Backend(Kind):
     """What kind of server answers, so what may be asked of it."""
 
     VLLM = "vllm"
     OPENAI = "openai"
 
 
-class Strategy(StrEnum):
+class Strategy(Kind):
     """How a route picks among its targets and their workers."""
 
     WEIGHTED = "weighted"
@@ -29,28 +35,28 @@ class Strategy(StrEnum):
     CHEAPEST = "cheapest"
 
 
-class Task(StrEnum):
+class Task(Kind):
     """What a model is for."""
 
     GENERATE = "generate"
     EMBED = "embed"
 
 
-class Scope(StrEnum):
+class Scope(Kind):
     """What an API key may do at the gateway."""
 
     INFERENCE = "inference"
     DEBUG = "debug"
 
 
-class Accounting(StrEnum):
+class Accounting(Kind):
     """What a route does when an event cannot be written: refuse, or serve and count the loss."""
 
     STRICT = "strict"
     LENIENT = "lenient"
 
 
-class PriorityClass(StrEnum):
+class PriorityClass(Kind):
     """Who waits for whom where there is not room for all, the most urgent first."""
 
     INTERACTIVE = "interactive"
@@ -58,7 +64,7 @@ class PriorityClass(StrEnum):
     BATCH = "batch"
 
 
-class TaskClass(StrEnum):
+class TaskClass(Kind):
     """What kind of answer a request wants."""
 
     DEFAULT = "default"
@@ -68,7 +74,7 @@ class TaskClass(StrEnum):
     CREATIVE = "creative"
 
 
-class Weekday(StrEnum):
+class Weekday(Kind):
     """Days of a schedule, in the order of `datetime.weekday`."""
 
     MONDAY = "monday"
@@ -80,7 +86,7 @@ class Weekday(StrEnum):
     SUNDAY = "sunday"
 
 
-class LimitSubject(StrEnum):
+class LimitSubject(Kind):
     """Whose requests a limit counts together."""
 
     ORGANISATION = "organisation"
@@ -92,7 +98,7 @@ class LimitSubject(StrEnum):
     ROUTE = "route"
 
 
-class LimitUnit(StrEnum):
+class LimitUnit(Kind):
     """What a limit counts: all but `parallel` in a window, that one at any moment."""
 
     REQUESTS = "requests"
@@ -102,7 +108,7 @@ class LimitUnit(StrEnum):
     PARALLEL = "parallel"
 
 
-class LimitWindow(StrEnum):
+class LimitWindow(Kind):
     """Over what time a limit counts; windows begin at whole ones of the store's clock, in UTC."""
 
     SECOND = "second"
@@ -111,7 +117,7 @@ class LimitWindow(StrEnum):
     DAY = "day"
 
 
-class Enforcement(StrEnum):
+class Enforcement(Kind):
     """What a limit does when the store cannot be asked: refuse, or serve, mark and count.
 
     A strict limit on tokens takes the most a request may use beforehand, so that it is never
@@ -122,7 +128,7 @@ class Enforcement(StrEnum):
     LENIENT = "lenient"
 
 
-class SwitchSubject(StrEnum):
+class SwitchSubject(Kind):
     """What a kill switch turns off."""
 
     ORGANISATION = "organisation"
@@ -133,7 +139,7 @@ class SwitchSubject(StrEnum):
     POOL = "pool"
 
 
-class DegradationStep(StrEnum):
+class DegradationStep(Kind):
     """What a route does less well to serve more, in the order in which steps are taken."""
 
     TRIM_BATCH = "trim_batch"
@@ -142,7 +148,7 @@ class DegradationStep(StrEnum):
     SHED_DEFAULT = "shed_default"
 
 
-class PoolPower(StrEnum):
+class PoolPower(Kind):
     """The desired state of a whole pool; drained workers run on and are sent nothing new."""
 
     RUNNING = "running"
@@ -150,7 +156,7 @@ class PoolPower(StrEnum):
     STOPPED = "stopped"
 
 
-class WorkerState(StrEnum):
+class WorkerState(Kind):
     """Where one worker is in its life, as the supervisor sees it.
 
     A draining worker is sent nothing new. A drained one runs, and every live gateway has said that
@@ -165,7 +171,7 @@ class WorkerState(StrEnum):
     FAILED = "failed"
 
 
-class BreakerState(StrEnum):
+class BreakerState(Kind):
     """What one gateway process lets through to one worker: all, nothing, or one trial request."""
 
     CLOSED = "closed"
@@ -173,7 +179,7 @@ class BreakerState(StrEnum):
     HALF_OPEN = "half_open"
 
 
-class Endpoint(StrEnum):
+class Endpoint(Kind):
     """The inference endpoints a request can come in by."""
 
     CHAT = "chat"
@@ -188,7 +194,7 @@ class Endpoint(StrEnum):
     COUNT_TOKENS = "count_tokens"
 
 
-class Outcome(StrEnum):
+class Outcome(Kind):
     """How a request ended."""
 
     OK = "ok"
@@ -198,7 +204,7 @@ class Outcome(StrEnum):
     LOST_GATEWAY = "lost_gateway"
 
 
-class ChargeKind(StrEnum):
+class ChargeKind(Kind):
     """How sure a charge is: the engine's closing usage, the last frame seen, or bounds alone."""
 
     FINAL = "final"
@@ -206,7 +212,7 @@ class ChargeKind(StrEnum):
     ESTIMATED = "estimated"
 
 
-class ProcessRole(StrEnum):
+class ProcessRole(Kind):
     """Which kind of process writes a vitals record."""
 
     GATEWAY = "gateway"

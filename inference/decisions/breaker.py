@@ -8,10 +8,9 @@ one decides: closed, or open for longer. All times are seconds of one clock.
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Generic, TypeVar
 
-from inference.contract.kinds import BreakerState
+from inference.contract.kinds import BreakerState, Kind
 from inference.contract.snapshot import PoolRecord
 
 WINDOW_S = 10
@@ -34,7 +33,7 @@ MAX_ASIDE_S = 30.0
 """A worker may ask for more; one odd header takes nobody out for an hour."""
 
 
-class Verdict(StrEnum):
+class Verdict(Kind):
     """What an attempt says of its worker; `unknown` is one that ended before it could tell.
 
     A worker that refused is `working`: well enough to end a trial, but no answer to weigh failures

@@ -17,17 +17,20 @@ MAX_TOKENS = 2**31 - 1
 MAX_NANOUSD = 2**63 - 1
 
 _TOKENS_PER_PRICE = 1_000_000
+_HALF = _TOKENS_PER_PRICE // 2
 
 
-def bound_prompt_tokens(*, body_bytes: int, messages: int) -> int:
+def bound_prompt_tokens(body_bytes: int, messages: int) -> int:
     """The most tokens a prompt of this many bytes and messages can have."""
-    return min(body_bytes + TEMPLATE_TOKENS_PER_MESSAGE * messages, MAX_TOKENS)
+    most = body_bytes + TEMPLATE_TOKENS_PER_MESSAGE * messages
+    return most if most < MAX_TOKENS else MAX_TOKENS
 
 
 def bound_output_tokens(requested_tokens: int | None, *, answers: int, default_tokens: int) -> int:
     """The most tokens so many answers can have; `default_tokens` each if none were named."""
-    each = default_tokens if requested_tokens is None else max(requested_tokens, 0)
-    return min(each * max(answers, 0), MAX_TOKENS)
+    each = default_tokens if requested_tokens is None else requested_tokens
+    most = each * answers if each > 0 and answers > 0 else 0
+    return most if most < MAX_TOKENS else MAX_TOKENS
 
 
 def price_used(record: PriceRecord | None) -> PriceUsed | None:
@@ -50,16 +53,11 @@ def cost_of(usage: Usage, price: PriceUsed | None) -> int | None:
     """
     if price is None:
         return None
-    prompt = usage.prompt_tokens or 0
-    cached = min(usage.cached_tokens or 0, prompt)
+    prompt, each = usage.prompt_tokens or 0, price.input_nanousd_per_mtok
+    total = prompt * each + (usage.completion_tokens or 0) * price.output_nanousd_per_mtok
     cached_price = price.cached_input_nanousd_per_mtok
-    if cached_price is None:
-        cached_price = price.input_nanousd_per_mtok
-    total = (
-        (prompt - cached) * price.input_nanousd_per_mtok
-        + cached * cached_price
-        + (usage.completion_tokens or 0) * price.output_nanousd_per_mtok
-    )
+    if usage.cached_tokens and cached_price is not None:
+        total += min(usage.cached_tokens, prompt) * (cached_price - each)
     return _rounded(total)
 
 
@@ -67,10 +65,10 @@ def cost_at_most(prompt_tokens: int, output_tokens: int, price: PriceUsed | None
     """The cost of these upper bounds, at the dearer of the two prompt prices; None is unknown."""
     if price is None:
         return None
-    cached_price = price.cached_input_nanousd_per_mtok or 0
-    total = prompt_tokens * max(price.input_nanousd_per_mtok, cached_price)
-    total += output_tokens * price.output_nanousd_per_mtok
-    return _rounded(total)
+    dearest, cached = price.input_nanousd_per_mtok, price.cached_input_nanousd_per_mtok
+    if cached is not None and cached > dearest:
+        dearest = cached
+    return _rounded(prompt_tokens * dearest + output_tokens * price.output_nanousd_per_mtok)
 
 
 def is_complete(usage: Usage) -> bool:
@@ -80,13 +78,13 @@ def is_complete(usage: Usage) -> bool:
 
 def usage_from(member: Mapping[str, object]) -> Usage:
     """Read an engine's usage object; what isn't a whole number of tokens counts as not said."""
-    prompt_details = member.get("prompt_tokens_details")
-    completion_details = member.get("completion_tokens_details")
+    prompt = member.get("prompt_tokens_details")
+    completion = member.get("completion_tokens_details")
     return Usage(
-        prompt_tokens=read_tokens(member.get("prompt_tokens")),
-        completion_tokens=read_tokens(member.get("completion_tokens")),
-        cached_tokens=read_detail(prompt_details, "cached_tokens"),
-        reasoning_tokens=read_detail(completion_details, "reasoning_tokens"),
+        read_tokens(member.get("prompt_tokens")),
+        read_tokens(member.get("completion_tokens")),
+        None if prompt is None else read_detail(prompt, "cached_tokens"),
+        None if completion is None else read_detail(completion, "reasoning_tokens"),
     )
 
 
@@ -115,19 +113,20 @@ def tokens_not_generated(
 
 def read_tokens(value: object) -> int | None:
     """A whole number of tokens; None is anything else."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    if type(value) is not int or value < 0:  # a bool is an int to isinstance
         return None
-    return min(value, MAX_TOKENS)
+    return value if value <= MAX_TOKENS else MAX_TOKENS
 
 
 def read_detail(details: object, name: str) -> int | None:
     """One count of a details object; None if it isn't said."""
-    return read_tokens(details.get(name)) if isinstance(details, Mapping) else None
+    return read_tokens(details.get(name)) if isinstance(details, dict) else None
 
 
 def _rounded(total: int) -> int:
     """Half up, from nano-USD a million tokens to nano-USD."""
-    return min((total + _TOKENS_PER_PRICE // 2) // _TOKENS_PER_PRICE, MAX_NANOUSD)
+    cost = (total + _HALF) // _TOKENS_PER_PRICE
+    return cost if cost < MAX_NANOUSD else MAX_NANOUSD
 
 
 def _first(preferred: int | None, other: int | None) -> int | None:

@@ -51,11 +51,12 @@ def rooms_for(
     if len(tried) >= plan.route.max_attempts:
         return []
     if not tried:
-        return _lowest_tier(
+        rooms = (
             _rooms(plan, capacities, _FIRST)
             or _rooms(plan, capacities, _ASIDE)
             or _rooms(plan, capacities, _LAST)
         )
+        return rooms if len(rooms) < 2 else _lowest_tier(rooms)
     seen_workers = {one.worker_id for one in tried}
     seen_targets = {one.target_id for one in tried}
     too_short = {one.target_id for one in tried if one.was_too_long}
@@ -109,9 +110,7 @@ def reads_prefixes(plan: Plan, rooms: Sequence[Room[C]], *, has_others: bool = F
     """
     if not STRATEGIES[plan.route.strategy].reads_prefixes:
         return False
-    if has_others:
-        return True
-    return len(rooms) > 1 or (len(rooms) == 1 and len(rooms[0].workers) > 1)
+    return has_others or len(rooms) > 1 or (len(rooms) == 1 and len(rooms[0].workers) > 1)
 
 
 def _with_more_context(
@@ -157,7 +156,8 @@ def _rooms(
     without: Collection[str] = (),
 ) -> list[Room[C]]:
     rooms: list[Room[C]] = []
-    for position, (planned, capacity) in enumerate(zip(plan.targets, capacities, strict=True)):
+    for position, planned in enumerate(plan.targets):
+        capacity = capacities[position]
         if capacity.is_last_resort is not (turn is _LAST):
             continue
         workers = capacity.aside if turn is _ASIDE else capacity.workers

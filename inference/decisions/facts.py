@@ -58,14 +58,20 @@ def standing_of(facts: RequestFacts, identity: KeyRecord, route: RouteRecord | N
     The key's tags come first. Nobody is more urgent than the key. The task is the caller's, else
     the key's, else the route's.
     """
-    task = facts.task or identity.default_task
-    if task is None:
-        task = TaskClass.DEFAULT if route is None else route.default_task
+    usual = standing_of_nothing(identity, route)
     return Standing(
         tags=_together(identity.tags, facts.tags) if facts.tags else identity.tags,
         priority=_least_urgent(identity.priority, facts.priority),
-        task=task,
+        task=facts.task or usual.task,
     )
+
+
+def standing_of_nothing(identity: KeyRecord, route: RouteRecord | None) -> Standing:
+    """What a request counts as whose caller says nothing of it."""
+    task = identity.default_task
+    if task is None:
+        task = TaskClass.DEFAULT if route is None else route.default_task
+    return Standing(tags=identity.tags, priority=identity.priority, task=task)
 
 
 def facts_record(facts: RequestFacts) -> dict[str, object]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from inference.contract.events import PriceUsed
-from inference.contract.kinds import Endpoint, PoolPower
+from inference.contract.kinds import Endpoint
 from inference.contract.snapshot import (
     ConfigSnapshot,
     KeyRecord,
@@ -20,17 +20,10 @@ from inference.contract.snapshot import (
     TargetRecord,
 )
 from inference.contract.values import frozen
-from inference.decisions.cost import bound_output_tokens, cost_at_most, price_used
-from inference.decisions.endpoints import (
-    BRIDGES,
-    EVERYTHING,
-    Offers,
-    asked_as,
-    fitting_targets,
-    misfit,
-)
+from inference.decisions.cost import bound_output_tokens, cost_at_most
+from inference.decisions.endpoints import EVERYTHING, Offers, misfit
 from inference.decisions.facts import RequestFacts, Standing, standing_of
-from inference.decisions.routing.draws import order_targets
+from inference.decisions.groundwork import Groundwork, LineUp, Seat, Way, find_route, is_visible
 from inference.decisions.rules import Circumstances, matching_rule
 from inference.decisions.switches import switch_on_caller, switch_on_pool, switch_on_route
 
@@ -100,11 +93,8 @@ class LeftOut:
 
 @frozen
 class PlannedTarget:
-    """One destination with all that an attempt on it needs of the snapshot.
-
-    `max_context_tokens` is what its pool says or else its model; None is not known. `fallbacks` is
-    how many tiers of the chosen targets come before its own. `bridge` is the endpoint in whose
-    words its workers are asked, if they don't have the request's own.
+    """One destination with all that an attempt on it needs of the snapshot: a `Seat` that can be
+    used, and what the request costs there at most.
     """
 
     target: TargetRecord
@@ -151,90 +141,138 @@ def plan_request(
     now: float,
     u: float,
     offers: Offers = EVERYTHING,
+    ground: Groundwork | None = None,
+    way: Way | None = None,
 ) -> Plan | Refusal:
     """Find the route the caller named, if the key may use it, and order its targets by `u`.
 
     Left out are targets that don't answer the request's endpoint (`offers` is what backends can
     do), whose pool doesn't run, that are switched off, and whose context is too small if another's
-    is not.
+    is not. `ground` is the groundwork of this snapshot and these offers, and `way` what it says of
+    the key and the name; they save time only.
     """
-    route = _route_for(snapshot, identity, request.model, now=now)
-    if isinstance(route, Refusal):
-        return route
-    standing = standing_of(request, identity, route)
-    chosen, rule_id = route.targets, None
+    ground = ground or Groundwork(snapshot, offers)
+    way = way or ground.way(identity, request.model)
+    if way is None or snapshot.thrown:
+        refusal = _refusal_of(snapshot, identity, way, now=now)
+        if refusal is not None:
+            return refusal
+        assert way is not None
+    route, standing = way.route, way.standing
+    if request.tags or request.priority is not None or request.task is not None:
+        standing = standing_of(request, identity, route)
+    rule = None
     if request.target_id is not None:
         chosen = _asked_for(route, request.target_id)
         if not chosen:
             return Refusal(RefusalCode.TARGET_NOT_FOUND, route)
-    elif route.rules:
-        rule = _rule_for(snapshot, route, identity, request, standing=standing, now=now)
-        if rule is not None:
-            chosen, rule_id = rule.targets, rule.id
-    fitting = fitting_targets(
-        snapshot, chosen, request.endpoint, offers=offers, may_bridge=request.is_bridgeable
-    )
-    if chosen and not fitting:
-        return _misfit(snapshot, route, chosen, request, offers=offers, rule_id=rule_id)
+        line_up = ground.line_up_of(chosen, request.endpoint, may_bridge=request.is_bridgeable)
+    else:
+        if route.rules:
+            rule = _rule_for(snapshot, route, identity, request, standing=standing, now=now)
+        line_up = ground.line_up(route, rule, request.endpoint, may_bridge=request.is_bridgeable)
+    rule_id = None if rule is None else rule.id
+    if line_up.chosen and not line_up.fitting:
+        if line_up.unreached:
+            return Refusal(RefusalCode.NOT_BRIDGEABLE, route, rule_id=rule_id)
+        asked = replace(route, targets=line_up.chosen)
+        message = misfit(snapshot, asked, request.endpoint, offers=offers)
+        return Refusal(RefusalCode.WRONG_ENDPOINT, route, message, param="model", rule_id=rule_id)
+    return _plan(snapshot, identity, route, standing, line_up, request, rule_id, now=now, u=u)
+
+
+def _plan(
+    snapshot: ConfigSnapshot,
+    identity: KeyRecord,
+    route: RouteRecord,
+    standing: Standing,
+    line_up: LineUp,
+    request: RequestFacts,
+    rule_id: str | None,
+    *,
+    now: float,
+    u: float,
+) -> Plan | Refusal:
+    """The plan over those of a line-up that can be used now."""
     output_tokens_max = bound_output_tokens(
         request.output_tokens_requested,
         answers=request.answers,
         default_tokens=route.default_max_output_tokens,
     )
-    most = (request.prompt_tokens_max, output_tokens_max)
-    ordered = order_targets(fitting, u=u)
-    targets, left_out = _usable(snapshot, ordered, most, now=now)
+    prompt_tokens_max = request.prompt_tokens_max
+    most = (prompt_tokens_max, output_tokens_max)
+    targets, left_out = _usable(snapshot, line_up.order or line_up.drawn(u), most, now=now)
     if not targets:
         return _nobody(route, left_out, rule_id=rule_id)
-    targets = _suitable(targets, request, offers, left_out)
-    if len(fitting) < len(chosen):
-        left_out += _misfits(snapshot, chosen, fitting, request, offers)
+    if len(targets) > 1:
+        targets = _with_enough_context(targets, request, left_out)
+        dearest = _dearest([one.cost_max_nanousd for one in targets])
+    else:
+        dearest = targets[0].cost_max_nanousd
+    if line_up.misfits:
+        left_out += [LeftOut(one, LeftOutReason.WRONG_ENDPOINT) for one in line_up.misfits]
+    if line_up.unreached:
+        left_out += [LeftOut(one, LeftOutReason.NOT_BRIDGEABLE) for one in line_up.unreached]
     return Plan(
-        route=route,
-        targets=tuple(targets),
-        prompt_tokens_max=request.prompt_tokens_max,
-        output_tokens_max=output_tokens_max,
-        cost_max_nanousd=_dearest([target.cost_max_nanousd for target in targets]),
-        at=now,
-        u=u,
-        facts=request,
-        standing=standing,
-        affinity=request.session or request.end_user or identity.id,
-        rule_id=rule_id,
-        left_out=tuple(left_out),
+        route,
+        tuple(targets),
+        prompt_tokens_max,
+        output_tokens_max,
+        dearest,
+        now,
+        u,
+        request,
+        standing,
+        request.session or request.end_user or identity.id,
+        rule_id,
+        tuple(left_out),
     )
 
 
-def find_route(snapshot: ConfigSnapshot, identity: KeyRecord, name: str) -> RouteRecord | None:
-    """The enabled route of that name or alias, or None if there is none that this key may use."""
-    called = (identity.organisation_id, name)
-    route = snapshot.routes.get(called) or snapshot.aliases.get(called)
-    if route is None or not is_visible(route, identity):
-        return None
-    return route
+def _usable(
+    snapshot: ConfigSnapshot, seats: Sequence[Seat], most: tuple[int, int], *, now: float
+) -> tuple[list[PlannedTarget], list[LeftOut]]:
+    """Those whose pool runs and isn't switched off, and why the others are left out."""
+    prompt_tokens_max, output_tokens_max = most
+    targets: list[PlannedTarget] = []
+    left_out: list[LeftOut] = []
+    for seat in seats:
+        if not seat.runs or seat.pool is None:
+            left_out.append(LeftOut(seat.target.id, LeftOutReason.NOT_RUNNING))
+            continue
+        if snapshot.thrown:
+            switch = switch_on_pool(snapshot, seat.pool, now=now)
+            if switch is not None:
+                left_out.append(LeftOut(seat.target.id, LeftOutReason.SWITCHED_OFF, switch))
+                continue
+        cost = cost_at_most(prompt_tokens_max, output_tokens_max, seat.price)
+        targets.append(
+            PlannedTarget(
+                seat.target,
+                seat.pool,
+                seat.price,
+                cost,
+                seat.max_context_tokens,
+                seat.fallbacks,
+                seat.bridge,
+            )
+        )
+    return targets, left_out
 
 
-def is_visible(route: RouteRecord, identity: KeyRecord) -> bool:
-    """Whether the key may name this route; no list is every route of its organisation."""
-    if not route.is_enabled or route.organisation_id != identity.organisation_id:
-        return False
-    return identity.route_names is None or route.name in identity.route_names
-
-
-def _route_for(
-    snapshot: ConfigSnapshot, identity: KeyRecord, name: str, *, now: float
-) -> RouteRecord | Refusal:
-    """The route, unless the caller or the route is switched off or the caller may not use it."""
+def _refusal_of(
+    snapshot: ConfigSnapshot, identity: KeyRecord, way: Way | None, *, now: float
+) -> Refusal | None:
+    """Why there is no way: the caller or the route is switched off, or the key may not use it."""
     switch = switch_on_caller(snapshot, identity, now=now)
     if switch is not None:
         return Refusal(RefusalCode.SWITCHED_OFF, switch=switch)
-    route = find_route(snapshot, identity, name)
-    if route is None:
+    if way is None:
         return Refusal(RefusalCode.MODEL_NOT_FOUND)
-    switch = switch_on_route(snapshot, route, now=now)
+    switch = switch_on_route(snapshot, way.route, now=now)
     if switch is not None:
-        return Refusal(RefusalCode.SWITCHED_OFF, route, switch=switch)
-    return route
+        return Refusal(RefusalCode.SWITCHED_OFF, way.route, switch=switch)
+    return None
 
 
 def _rule_for(
@@ -259,44 +297,11 @@ def _asked_for(route: RouteRecord, target_id: str) -> tuple[TargetRecord, ...]:
     return ()
 
 
-def _usable(
-    snapshot: ConfigSnapshot,
-    ordered: Sequence[TargetRecord],
-    most: tuple[int, int],
-    *,
-    now: float,
-) -> tuple[list[PlannedTarget], list[LeftOut]]:
-    """Those whose pool runs and isn't switched off, and why the others are left out."""
-    targets: list[PlannedTarget] = []
-    left_out: list[LeftOut] = []
-    fallbacks, tier = -1, None
-    for target in ordered:
-        if target.tier != tier:
-            fallbacks, tier = fallbacks + 1, target.tier
-        pool = snapshot.pools.get(target.pool_id)
-        if pool is None or pool.power is not PoolPower.RUNNING:
-            left_out.append(LeftOut(target.id, LeftOutReason.NOT_RUNNING))
-        elif (switch := switch_on_pool(snapshot, pool, now=now)) is not None:
-            left_out.append(LeftOut(target.id, LeftOutReason.SWITCHED_OFF, switch))
-        else:
-            targets.append(_planned(snapshot, target, pool, most, fallbacks))
-    return targets, left_out
-
-
 def _nobody(route: RouteRecord, left_out: Sequence[LeftOut], *, rule_id: str | None) -> Refusal:
     """The refusal of a request that no target is left for: for want of any, or switched off."""
     switch = next((one.switch for one in left_out if one.switch is not None), None)
     code = RefusalCode.NO_CAPACITY if switch is None else RefusalCode.TARGETS_SWITCHED_OFF
     return Refusal(code, route, switch=switch, rule_id=rule_id)
-
-
-def _suitable(
-    targets: list[PlannedTarget], request: RequestFacts, offers: Offers, left_out: list[LeftOut]
-) -> list[PlannedTarget]:
-    """Those that have room for the request, and first those that need no other words for it."""
-    if request.endpoint in BRIDGES:
-        targets = _own_words_first(targets, request.endpoint, offers)
-    return _with_enough_context(targets, request, left_out) if len(targets) > 1 else targets
 
 
 def _with_enough_context(
@@ -317,79 +322,6 @@ def _with_enough_context(
         return targets
     left_out += [LeftOut(one.target.id, LeftOutReason.CONTEXT_TOO_SMALL) for one in small]
     return [one for one in targets if one not in small]
-
-
-def _own_words_first(
-    targets: list[PlannedTarget], endpoint: Endpoint, offers: Offers
-) -> list[PlannedTarget]:
-    """Those that have an endpoint before those of their tier that know it in other words only."""
-    told = []
-    for planned in targets:
-        asked = asked_as(planned.pool, endpoint, offers=offers)
-        told.append(planned if asked is endpoint else replace(planned, bridge=asked))
-    return sorted(told, key=lambda one: (one.target.tier, one.bridge is not None))
-
-
-def _misfit(
-    snapshot: ConfigSnapshot,
-    route: RouteRecord,
-    targets: tuple[TargetRecord, ...],
-    request: RequestFacts,
-    *,
-    offers: Offers,
-    rule_id: str | None,
-) -> Refusal:
-    """The refusal of a request whose endpoint no target answers, or none in its own words."""
-    endpoint = request.endpoint
-    if not request.is_bridgeable and fitting_targets(snapshot, targets, endpoint, offers=offers):
-        return Refusal(RefusalCode.NOT_BRIDGEABLE, route, rule_id=rule_id)
-    message = misfit(snapshot, replace(route, targets=targets), endpoint, offers=offers)
-    return Refusal(RefusalCode.WRONG_ENDPOINT, route, message, param="model", rule_id=rule_id)
-
-
-def _misfits(
-    snapshot: ConfigSnapshot,
-    targets: Sequence[TargetRecord],
-    fitting: Sequence[TargetRecord],
-    request: RequestFacts,
-    offers: Offers,
-) -> list[LeftOut]:
-    kept = {target.id for target in fitting}
-    might = fitting_targets(snapshot, targets, request.endpoint, offers=offers)
-    reasons = dict.fromkeys((target.id for target in might), LeftOutReason.NOT_BRIDGEABLE)
-    return [
-        LeftOut(target.id, reasons.get(target.id, LeftOutReason.WRONG_ENDPOINT))
-        for target in targets
-        if target.weight > 0 and target.id not in kept
-    ]
-
-
-def _planned(
-    snapshot: ConfigSnapshot,
-    target: TargetRecord,
-    pool: PoolRecord,
-    most: tuple[int, int],
-    fallbacks: int,
-) -> PlannedTarget:
-    price = price_used(snapshot.prices.get(pool.model_id))
-    prompt_tokens, output_tokens = most
-    return PlannedTarget(
-        target,
-        pool,
-        price,
-        cost_at_most(prompt_tokens, output_tokens, price),
-        _context_of(snapshot, pool),
-        fallbacks,
-    )
-
-
-def _context_of(snapshot: ConfigSnapshot, pool: PoolRecord) -> int | None:
-    """How long a prompt and its output may be: an engine can be started with less than it could."""
-    stated = pool.engine_arguments.get("max_model_len")
-    if isinstance(stated, int):
-        return stated
-    model = snapshot.models.get(pool.model_id)
-    return None if model is None else model.max_context_tokens
 
 
 def _dearest(costs: Sequence[int | None]) -> int | None:

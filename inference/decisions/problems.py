@@ -37,10 +37,11 @@ Finding = tuple[str, str, str]
 """Field, code and message."""
 
 
-def named(section: str, record_id: str, findings: Iterable[Finding]) -> Iterator[Problem]:
-    """Findings in one record as problems."""
+def named(section: str, record_id: str, findings: Iterable[Finding]) -> Iterator[Problem | None]:
+    """Findings in one record as problems, and None for the record's end: see `steps_in_section`."""
     for field, code, message in findings:
         yield Problem(section, record_id, field, code, message)
+    yield None
 
 
 def out_of_bounds(record: object, bounds: Mapping[str, Bound]) -> Iterator[Finding]:

@@ -41,7 +41,7 @@ _NEVER_MATCHED = frozenset(("authorization", "cookie", "proxy-authorization", "x
 """Headers that carry credentials: a rule would be a place where they are written down."""
 
 
-def route_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem]:
+def route_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem | None]:
     """Problems of all routes."""
     names = Counter(
         (route.organisation_id, given)

@@ -16,13 +16,13 @@ from inference.decisions.problems import (
 )
 
 
-def limit_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem]:
+def limit_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem | None]:
     """Problems of all limits."""
     for limit in snapshot.limits.values():
         yield from named(name, limit.id, _findings_in_limit(snapshot, limit))
 
 
-def switch_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem]:
+def switch_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem | None]:
     """Problems of all kill switches."""
     for switch in snapshot.switches.values():
         yield from named(name, switch.id, _findings_in_switch(snapshot, switch))

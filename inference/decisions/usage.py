@@ -17,7 +17,7 @@ def usage_of(endpoint: Endpoint, member: object) -> Usage | None:
     """
     if endpoint in COUNTING:
         return Usage(prompt_tokens=0, completion_tokens=0)
-    return _READERS[endpoint](member) if isinstance(member, Mapping) else None
+    return _READERS[endpoint](member) if isinstance(member, dict) else None
 
 
 def at_least(usage: Usage | None, *, pieces: int) -> Usage | None:

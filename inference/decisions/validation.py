@@ -1,7 +1,7 @@
 """What is wrong with a configuration: the publisher checks all of it, each gateway again.
 
 A gateway checks section by section: `sections_to_check` names those a change can have broken, and
-`problems_in_section` checks one of them against the whole snapshot's indexes.
+`steps_in_section` checks one of them against the whole snapshot's indexes, record by record.
 """
 
 import re
@@ -43,7 +43,14 @@ from inference.decisions.problems import (
 from inference.decisions.route_problems import route_problems
 from inference.decisions.traffic_problems import limit_problems, switch_problems
 
-__all__ = ["Host", "Problem", "problems_in", "problems_in_section", "sections_to_check"]
+__all__ = [
+    "Host",
+    "Problem",
+    "problems_in",
+    "problems_in_section",
+    "sections_to_check",
+    "steps_in_section",
+]
 
 MAX_PRICE_NANOUSD_PER_MTOK = 10**15
 """A dollar a token: hundreds of times the dearest price ever listed, so a slip of the unit."""
@@ -57,7 +64,7 @@ _NAME = re.compile(NAME_PATTERN)
 _ROUTE_NAME = re.compile(ROUTE_NAME_PATTERN)
 _TAG = re.compile(TAG_PATTERN)
 
-_Check = Callable[[ConfigSnapshot, str, Host], Iterator[Problem]]
+_Check = Callable[[ConfigSnapshot, str, Host], Iterator[Problem | None]]
 
 _REFERS_TO: Mapping[str, frozenset[str]] = {
     "organisations": frozenset(),
@@ -90,7 +97,16 @@ def problems_in(
 
 def problems_in_section(snapshot: ConfigSnapshot, name: str, host: Host) -> tuple[Problem, ...]:
     """Return the problems of one section's records, their references included."""
-    return tuple(_CHECKS[noun_of(name)](snapshot, name, host))
+    steps = steps_in_section(snapshot, name, host)
+    return tuple(problem for problem in steps if problem is not None)
+
+
+def steps_in_section(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem | None]:
+    """The same one after the other, with None after each record.
+
+    So a process that serves can stop for a moment in a check of thousands of them.
+    """
+    return _CHECKS[noun_of(name)](snapshot, name, host)
 
 
 def sections_to_check(changed: Iterable[str], names: Iterable[str]) -> tuple[str, ...]:
@@ -102,7 +118,9 @@ def sections_to_check(changed: Iterable[str], names: Iterable[str]) -> tuple[str
     )
 
 
-def _organisation_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem]:
+def _organisation_problems(
+    snapshot: ConfigSnapshot, name: str, host: Host
+) -> Iterator[Problem | None]:
     for organisation in snapshot.organisations.values():
         yield from named(name, organisation.id, _findings_in_organisation(organisation))
 
@@ -114,7 +132,7 @@ def _findings_in_organisation(organisation: OrganisationRecord) -> Iterator[Find
         yield "time_zone", "invalid", "It is a time zone such as Europe/Berlin."
 
 
-def _model_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem]:
+def _model_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem | None]:
     taken = _names_taken_twice(snapshot.models.values())
     for model in snapshot.models.values():
         yield from named(name, model.id, _findings_in_model(snapshot, model))
@@ -130,7 +148,7 @@ def _findings_in_model(snapshot: ConfigSnapshot, model: ModelRecord) -> Iterator
         yield "max_context_tokens", "out_of_range", "It must be at least 1."
 
 
-def _price_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem]:
+def _price_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem | None]:
     for price in snapshot.prices.values():
         yield from named(name, price.id, _findings_in_price(snapshot, price))
 
@@ -152,7 +170,7 @@ def _findings_in_price(snapshot: ConfigSnapshot, price: PriceRecord) -> Iterator
             yield field, "out_of_range", "A price can't be above a dollar a token."
 
 
-def _pool_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem]:
+def _pool_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem | None]:
     pools = snapshot.pools.values()
     taken = _names_taken_twice(pools)
     for pool in pools:
@@ -255,7 +273,7 @@ def _overlaps(section: str, pools: Iterable[PoolRecord]) -> Iterator[Problem]:
         yield Problem(section, pool_id, "port_base", "overlap", message)
 
 
-def _gateway_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem]:
+def _gateway_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem | None]:
     for gateway in snapshot.gateways.values():
         if not is_label(gateway.id):
             yield Problem(name, gateway.id, "id", "invalid", "It is 1 to 255 printable characters.")
@@ -264,7 +282,7 @@ def _gateway_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterat
             yield Problem(name, gateway.id, "restart_generation", "out_of_range", message)
 
 
-def _key_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem]:
+def _key_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem | None]:
     bucket = name.partition("/")[2]
     for key in snapshot.keys[bucket].values():
         yield from named("keys", key.id, _findings_in_key(snapshot, key, bucket))

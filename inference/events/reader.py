@@ -10,6 +10,7 @@ import structlog
 
 from inference.contract.codec import CodecError, decode_opening
 from inference.contract.events import Opening
+from inference.contract.values import frozen
 from inference.journal import END, OPENING, START, segments_of
 
 READ_BYTES = 256 * 1024
@@ -18,7 +19,7 @@ READ_BYTES = 256 * 1024
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredEnd:
     """An end as it stands in a journal: its number there, and its encoded bytes."""
 
@@ -81,10 +82,11 @@ class JournalReader:
     def _ends_in(self, data: bytes) -> Iterator[StoredEnd]:
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            if line.startswith(END):
+            mark = line[: len(END)]
+            if mark == END:
                 self._seq += 1
                 yield StoredEnd(self._seq, line[len(END) :])
-            elif (before := _start_seq(line)) is not None:
+            elif mark == START and (before := _start_seq(line)) is not None:
                 self._seq = before
 
 

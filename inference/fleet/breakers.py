@@ -32,9 +32,9 @@ class WorkerBreaker:
         "_changed",
         "_counts",
         "_unreachable_in_a_row",
-        "_value",
         "aside_until",
         "policy",
+        "value",
     )
 
     def __init__(
@@ -48,27 +48,23 @@ class WorkerBreaker:
         self.aside_until = 0.0
         self._chance = chance
         self._changed = changed
-        self._value = CLOSED
+        self.value = CLOSED
         self._counts = SlidingCounts(WINDOW_S)
         self._unreachable_in_a_row = 0
 
-    @property
-    def value(self) -> Breaker:
-        return self._value
-
     def shown(self, now_s: float) -> BreakerState:
         """The state as people are told."""
-        return shown_state(self._value, now_s)
+        return shown_state(self.value, now_s)
 
     def lets_through(self, now_s: float) -> bool:
         """Whether an attempt may begin."""
-        return self._value is CLOSED or lets_through(self._value, now_s)
+        return self.value is CLOSED or lets_through(self.value, now_s)
 
     def begin(self, now_s: float) -> bool:
         """Note that an attempt begins; True if it is a trial, whose verdict must come."""
-        if self._value is CLOSED or not lets_through(self._value, now_s):
+        if self.value is CLOSED or not lets_through(self.value, now_s):
             return False
-        self._become(begin_trial(self._value))
+        self._become(begin_trial(self.value))
         return True
 
     def note_content(self, now_s: float) -> None:
@@ -77,41 +73,45 @@ class WorkerBreaker:
 
     def note_end(self, verdict: Verdict, *, is_trial: bool, now_s: float) -> None:
         """Take note of how an attempt ended."""
-        if is_trial and self._value.state is BreakerState.HALF_OPEN:
+        if is_trial and self.value.state is BreakerState.HALF_OPEN:
             self._end_trial(verdict, now_s)
+            return
+        if verdict is Verdict.GOOD:
+            self._unreachable_in_a_row = 0
+            self._counts.add(now_s)
             return
         if verdict in (Verdict.UNKNOWN, Verdict.WORKING):
             return
         is_unreachable = verdict is Verdict.UNREACHABLE
         self._unreachable_in_a_row = self._unreachable_in_a_row + 1 if is_unreachable else 0
-        self._counts.add(now_s, marked=int(verdict is not Verdict.GOOD))
-        if verdict is Verdict.GOOD or self._value is not CLOSED:
+        self._counts.add(now_s, marked=1)
+        if self.value is not CLOSED:
             return
         counts = Counts(self._counts.total, self._counts.marked, self._unreachable_in_a_row)
-        after = after_attempt(self._value, counts, policy=self.policy, now=now_s, u=self._chance())
-        if after is not self._value:
+        after = after_attempt(self.value, counts, policy=self.policy, now=now_s, u=self._chance())
+        if after is not self.value:
             self._become(after)
 
     def set_aside(self, until_s: float) -> None:
         """Leave the worker to itself until then, if there are others; the longest wish counts."""
         if until_s > self.aside_until:
             self.aside_until = until_s
-            self._changed(self, self._value, self._value)
+            self._changed(self, self.value, self.value)
 
     def take_back(self) -> None:
         """Send to it again: it was asked all the same, and has answered."""
         if self.aside_until:
             self.aside_until = 0.0
-            self._changed(self, self._value, self._value)
+            self._changed(self, self.value, self.value)
 
     def _end_trial(self, verdict: Verdict, now_s: float) -> None:
         self._become(
-            after_trial(self._value, verdict, policy=self.policy, now=now_s, u=self._chance())
+            after_trial(self.value, verdict, policy=self.policy, now=now_s, u=self._chance())
         )
-        if self._value is CLOSED:
+        if self.value is CLOSED:
             self._counts = SlidingCounts(WINDOW_S)
             self._unreachable_in_a_row = 0
 
     def _become(self, value: Breaker) -> None:
-        before, self._value = self._value, value
+        before, self.value = self.value, value
         self._changed(self, before, value)

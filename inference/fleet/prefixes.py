@@ -25,6 +25,8 @@ MAX_AGE_S = 600.0
 def blocks_of(prompt: bytes) -> tuple[int, ...]:
     """The digests of a prompt's beginnings, one a whole step; none if it is shorter than one."""
     steps = min(len(prompt) // STEP_BYTES, MAX_BLOCKS)
+    if not steps:
+        return ()
     view = memoryview(prompt)
     digest = xxh3_64()
     blocks = []

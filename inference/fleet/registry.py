@@ -101,9 +101,13 @@ class FleetRegistry:
         self._rebuild()
 
     def apply_snapshot(self, snapshot: ConfigSnapshot) -> None:
-        """Take a new configuration."""
+        """Take a new configuration; workers are looked at only if a pool of it is new."""
+        is_same = self._snapshot is not None and self._snapshot.pools is snapshot.pools
         self._snapshot = snapshot
-        self._rebuild()
+        if is_same:
+            self._tell_changed()
+        else:
+            self._rebuild()
 
     def apply_directory(self, directory: Directory) -> None:
         """Take a new directory."""

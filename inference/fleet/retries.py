@@ -16,7 +16,8 @@ class RetryBudgets:
 
     def note_request(self, route_id: str, now_s: float) -> None:
         """Count a request's first attempt."""
-        self._of(route_id, now_s).add(now_s)
+        counts = self._routes.get(route_id)
+        (self._of(route_id, now_s) if counts is None else counts).add(now_s)
 
     def take(self, route_id: str, *, budget_percent: int, now_s: float) -> bool:
         """Take one retry out of the budget; False if there is none left."""

@@ -7,24 +7,26 @@ class SlidingCounts:
     Times are seconds of one clock that doesn't go back.
     """
 
-    __slots__ = ("_all", "_marked", "_second", "_seconds", "marked", "total")
+    __slots__ = ("_all", "_marked", "_second", "_seconds", "_slot", "marked", "total")
 
     def __init__(self, window_s: int) -> None:
         self._seconds = window_s
         self._second = 0
+        self._slot = 0
         self._all = [0] * window_s
         self._marked = [0] * window_s
         self.total = 0
         self.marked = 0
 
-    def add(self, now_s: float, *, count: int = 1, marked: int = 0) -> None:
+    def add(self, now_s: float, count: int = 1, marked: int = 0) -> None:
         """Count so many, and so many that are marked; `total` and `marked` are up to date then."""
-        self.advance(now_s)
-        slot = self._second % self._seconds
-        self._all[slot] += count
-        self._marked[slot] += marked
+        if now_s >= self._second + 1:
+            self.advance(now_s)
+        self._all[self._slot] += count
         self.total += count
-        self.marked += marked
+        if marked:
+            self._marked[self._slot] += marked
+            self.marked += marked
 
     def take_back(self, at_s: float, *, count: int = 1, marked: int = 0) -> None:
         """Undo what was counted at that time, unless it has dropped out since."""
@@ -48,3 +50,4 @@ class SlidingCounts:
             self.marked -= self._marked[slot]
             self._all[slot] = self._marked[slot] = 0
         self._second = second
+        self._slot = second % self._seconds

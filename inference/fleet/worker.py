@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from inference.contract.kinds import Endpoint, WorkerState
-from inference.decisions.breaker import Verdict
+from inference.decisions.breaker import CLOSED, Verdict
 from inference.decisions.queueing import TOLD_S, Crowd, slots_of
 from inference.decisions.roster import USUAL_CONCURRENCY, USUAL_PREFILL_RATE
 from inference.decisions.routing.first_tokens import learned
@@ -191,7 +191,7 @@ class Lease:
 
     def __init__(self, worker: Worker, prefill_tokens: int, *, now_s: float, teaches: bool) -> None:
         self._worker: Worker | None = worker
-        self._breaker = worker.breaker
+        self._breaker = breaker = worker.breaker
         self._tokens = prefill_tokens
         self._started_s = now_s
         self._teaches = teaches and prefill_tokens >= LEARN_FROM_TOKENS
@@ -199,8 +199,8 @@ class Lease:
         worker.inflight += 1
         worker.prefill_tokens += prefill_tokens
         self._queued_tokens = worker.prefill_tokens + worker.peers_prefill_tokens
-        self._was_aside = now_s < worker.breaker.aside_until
-        self.is_trial = worker.breaker.begin(now_s)
+        self._was_aside = now_s < breaker.aside_until
+        self.is_trial = breaker.value is not CLOSED and breaker.begin(now_s)
 
     def note_content(self, now_s: float) -> None:
         """Take the prompt back, whose first token came, and learn from it; once.
@@ -237,7 +237,7 @@ class Lease:
         self._breaker.note_end(verdict, is_trial=self.is_trial, now_s=now_s)
         if aside_s:
             self._breaker.set_aside(now_s + aside_s)
-        elif verdict is Verdict.GOOD:
+        elif self._was_aside and verdict is Verdict.GOOD:
             self._take_back()
         if worker.on_freed is not None:
             worker.on_freed(worker.pool_id)

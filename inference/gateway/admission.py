@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from inference.contract.events import Usage
+from inference.contract.kinds import ChargeKind, Outcome
 from inference.decisions.admission import Spent
+from inference.decisions.cost import tokens_not_generated
 from inference.decisions.dispatch import Tried
+from inference.decisions.endpoints import GENERATING
 from inference.decisions.limiting import bound_to_send
 from inference.decisions.plan import Plan
 from inference.errors import (
@@ -18,9 +20,10 @@ from inference.errors import (
     RateLimitExceeded,
     RequestShed,
 )
-from inference.gateway.attempts import Attempt, end_all
+from inference.gateway.attempts import NO_USAGE, Attempt, end_all
 from inference.gateway.schemas import InferenceRequest
 from inference.gateway.trimming import trimmed
+from inference.limits.limiter import Admission
 
 if TYPE_CHECKING:
     from inference.gateway.exchange import Exchange
@@ -37,13 +40,14 @@ async def admit_unplanned(exchange: "Exchange") -> None:
     Raises RateLimitExceeded. A strict limit that can't be asked for changes nothing: it is refused.
     """
     try:
-        await exchange.admit(None)
+        exchange.limit(None)
+        await exchange.admit()
     except LimitsUnavailable:
         return
 
 
 async def next_within_limits(
-    exchange: "Exchange", plan: Plan, tried: Sequence[Tried]
+    exchange: "Exchange", admission: Admission, plan: Plan, tried: Sequence[Tried]
 ) -> Attempt | None:
     """Take a worker for the next attempt, of a model whose limits it keeps.
 
@@ -51,18 +55,14 @@ async def next_within_limits(
     raises RateLimitExceeded or LimitsUnavailable, unless it has failed in other ways already.
     """
     while True:
-        closed = () if exchange.admission is None else exchange.admission.closed
+        closed = admission.closed
         if closed:
             left = tuple(one for one in plan.targets if one.pool.model_id not in closed)
             plan = replace(plan, targets=left)
         attempt = await exchange.next_attempt(plan, tried) if plan.targets else None
-        if attempt is None and closed and not tried and exchange.admission is not None:
-            raise exchange.admission.refuse()
-        if attempt is None:
-            return None
-        if await may_use(exchange, attempt):
-            if tried:
-                exchange.services.metrics.retried(plan.route.id)
+        if attempt is None and closed and not tried:
+            raise admission.refuse()
+        if attempt is None or await may_use(exchange, attempt):
             return attempt
 
 
@@ -105,15 +105,33 @@ def give_back(exchange: "Exchange", error: GatewayError) -> None:
         exchange.admission.undo()
 
 
-def end_and_settle(exchange: "Exchange", error: GatewayError | None) -> bool:
+def end_and_settle(
+    exchange: "Exchange", admission: Admission, error: GatewayError | None, now_s: float
+) -> bool:
     """End what still runs and count its use; True if a limit counts more than was taken of it."""
     is_owed = False
     try:
-        end_all(exchange.attempts, exchange.services.stopwatch(), error)
+        end_all(exchange.attempts, now_s, error)
     finally:
-        if exchange.admission is not None:
-            is_owed = exchange.admission.settle(lambda: map(_spent, exchange.attempts))
+        is_owed = admission.settle(lambda: map(_spent, exchange.attempts))
     return is_owed
+
+
+def count_spared(exchange: "Exchange", outcome: Outcome) -> None:
+    """Take note of what an engine was spared by a caller that left or an answer cut short."""
+    plan, request = exchange.plan, exchange.request
+    charge = exchange.attempts[-1].charge if exchange.attempts else None
+    is_cut = outcome is Outcome.ERROR and charge is not None and charge.kind is ChargeKind.CUT
+    if plan is None or request is None or exchange.endpoint not in GENERATING:
+        return
+    if is_cut or outcome is Outcome.CANCELLED:
+        exchange.tokens_not_generated = spared = tokens_not_generated(
+            NO_USAGE if charge is None else charge.usage,
+            output_tokens_requested=request.facts.output_tokens_requested,
+            output_tokens_max=plan.output_tokens_max,
+        )
+        if spared:
+            exchange.services.metrics.spared(plan.route.id, spared)
 
 
 def _spent(attempt: Attempt) -> Spent:
@@ -121,7 +139,7 @@ def _spent(attempt: Attempt) -> Spent:
     if charge is None:
         return Spent(None, attempt.was_sent, is_final=False, model_id=attempt.planned.pool.model_id)
     return Spent(
-        None if charge.usage == Usage() else charge.usage,
+        None if charge.usage == NO_USAGE else charge.usage,
         attempt.was_sent,
         is_final=attempt.error is None,
         http_status=charge.http_status,

@@ -22,7 +22,7 @@ class GatewayApp:
     """
 
     def __init__(self, services: Services) -> None:
-        self._services = services
+        self.services = services
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -32,34 +32,36 @@ class GatewayApp:
         try:
             handler = find_handler(scope["method"], scope["path"])
         except GatewayError as error:
-            await self._refuse(downstream, error, dialect)
+            await self.refuse(downstream, error, dialect)
         else:
             await self.answer(downstream, handler, dialect)
 
     @property
     def is_draining(self) -> bool:
         """Whether the configuration wants every answer to be its connection's last."""
-        return self._services.is_draining
+        return self.services.is_draining
 
     async def answer(
         self, downstream: Downstream, handler: Handler, dialect: Dialect = Dialect.OPENAI
     ) -> None:
         """Have a request answered, by its handler or with the error that came of it."""
         try:
-            await handler(self._services, downstream)
+            await handler(self.services, downstream)
         except GatewayError as error:
-            await self._refuse(downstream, error, dialect)
+            await self.refuse(downstream, error, dialect)
         except Exception:
             log.exception("request handler failed")
-            await self._refuse(downstream, InternalError(), dialect)
+            await self.refuse(downstream, InternalError(), dialect)
 
-    async def _refuse(self, downstream: Downstream, error: GatewayError, dialect: Dialect) -> None:
+    async def refuse(
+        self, downstream: Downstream, error: GatewayError, dialect: Dialect = Dialect.OPENAI
+    ) -> None:
         """Answer a request that no exchange answered."""
         if downstream.has_started:
             await downstream.abort(error_frame(error, dialect))
             return
-        now_ms = int(self._services.clock() * 1000)
-        request_id = event_id(now_ms, self._services.random_bits(RANDOM_BITS))
+        now_ms = int(self.services.clock() * 1000)
+        request_id = event_id(now_ms, self.services.random_bits(RANDOM_BITS))
         response = error_response(error, dialect)
         headers = answer_headers(request_id, content_length=len(response.body), dialect=dialect)
         await downstream.respond(response.status, headers + response.headers, response.body)

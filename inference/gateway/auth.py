@@ -1,8 +1,8 @@
 """Who is calling: one function for all keys, whatever they may do."""
 
-import hashlib
 import hmac
 from collections.abc import Mapping
+from hashlib import blake2s
 from math import inf
 
 import structlog
@@ -27,8 +27,8 @@ log = structlog.get_logger(__name__)
 class Proofs:
     """Which Authorization headers a snapshot has proven, so that the next request costs no HMAC.
 
-    A header is kept as a digest alone, for as long as its secret is accepted and the snapshot is
-    the current one.
+    A header is kept as a digest alone, for as long as its secret is accepted, its key lives and the
+    snapshot is the current one.
     """
 
     def __init__(self) -> None:
@@ -42,14 +42,14 @@ class Proofs:
         if snapshot is not self._snapshot:
             self._snapshot = snapshot
             self._proven.clear()
-        record, until = self._proven.get(_fingerprint(authorization), _UNPROVEN)
+        record, until = self._proven.get(blake2s(authorization).digest(), _UNPROVEN)
         return record if until > now else None
 
     def keep(self, authorization: bytes, record: KeyRecord, *, until: float | None) -> None:
         """Take note of a proof under the snapshot that was last looked in."""
         if len(self._proven) >= MAX_PROOFS:
             self._proven.clear()
-        self._proven[_fingerprint(authorization)] = (record, inf if until is None else until)
+        self._proven[blake2s(authorization).digest()] = (record, inf if until is None else until)
 
 
 def identify(
@@ -65,11 +65,19 @@ def identify(
     `now` is seconds since the epoch. Raises InvalidApiKey or InsufficientScope; neither holds any
     part of what was sent.
     """
-    record = None if proofs is None else proofs.find(snapshot, authorization, now=now)
-    if record is None:
-        record, until = _prove(snapshot, _bearer_token(authorization), peppers=peppers, now=now)
-        if proofs is not None:
-            proofs.keep(authorization, record, until=until)
+    known = None if proofs is None else proofs.find(snapshot, authorization, now=now)
+    if known is not None:
+        return known
+    record, until = _prove(snapshot, _bearer_token(authorization), peppers=peppers, now=now)
+    _check(snapshot, record, now=now)
+    if proofs is not None:
+        ends = [one for one in (until, record.expires_at) if one is not None]
+        proofs.keep(authorization, record, until=min(ends, default=None))
+    return record
+
+
+def _check(snapshot: ConfigSnapshot, record: KeyRecord, *, now: float) -> None:
+    """Refuse a key that is proven and may not use the gateway."""
     if not record.is_enabled:
         raise InvalidApiKey("The API key is disabled.")
     if record.expires_at is not None and record.expires_at <= now:
@@ -79,7 +87,6 @@ def identify(
         raise InvalidApiKey("The API key's organisation is not active.")
     if Scope.INFERENCE not in record.scopes:
         raise InsufficientScope("This API key may not be used for inference.")
-    return record
 
 
 def warn_of_lost_peppers(snapshot: ConfigSnapshot, *, peppers: Mapping[int, bytes]) -> None:
@@ -128,10 +135,6 @@ def _prove(
         if record is not None and is_accepted and _matches(digest, token, peppers):
             return record, digest.accepted_until
     raise InvalidApiKey
-
-
-def _fingerprint(authorization: bytes) -> bytes:
-    return hashlib.sha256(authorization).digest()
 
 
 def _matches(digest: KeyDigest, token: str, peppers: Mapping[int, bytes]) -> bool:

@@ -20,6 +20,13 @@ _LAST_MEMBER = b',"usage":{'
 _USAGE_KEY = re.compile(rb'"usage"\s*:\s*')
 _FINISHED = re.compile(rb'"finish_reason"\s*:\s*"')
 _UNSAID = re.compile(rb'"(?:prompt|completion)_tokens"\s*:\s*null')
+# Where a text begins, which no text can hold: in one the quotes would be escaped.
+_TEXT = re.compile(rb'"(?:content|text|reasoning_content|reasoning|arguments)":"')
+_CLOSING = re.compile(
+    rb'(?:,"usage":(\{"prompt_tokens":\d+,(?:"total_tokens":\d+,)?"completion_tokens":\d+[^{}\n]*\}))?'
+    rb"\}\n\n"
+)
+_MAX_SHAPES = 16
 _NO_CONTENT = frozenset(("role", "index"))
 
 
@@ -42,9 +49,12 @@ class ChunkReader:
     """
 
     __slots__ = (
+        "_after_text",
+        "_before_text",
         "_by_choice",
         "_is_usage_hidden",
         "_merged_usage",
+        "_shapes_left",
         "_whole_usage",
         "choices_each",
         "closing",
@@ -69,16 +79,91 @@ class ChunkReader:
         self._whole_usage = b""
         self._merged_usage: Usage | None = None
         self._by_choice: dict[int, Usage] = {}
+        self._before_text = b"\n"  # no frame begins so
+        self._after_text = b""
+        self._shapes_left = _MAX_SHAPES if choices_each is None else 0
 
-    def may_pass(self, block: bytes) -> bool:
-        return not (
-            b'"usage"' in block
-            or b'"error"' in block
-            or _MARK in block
-            or b"\n:" in block
-            or b"\n\n\n" in block
-            or not block.startswith(b"data:")
-        )
+    def pass_on(self, block: bytes) -> bytes | None:
+        before, after = self._before_text, self._after_text
+        if block.startswith(before):
+            at = block.find(b'"', len(before))
+            if block.startswith(after, at):
+                at += len(after)
+                if closing := _CLOSING.fullmatch(block, at):
+                    if block.find(b"\n") == len(block) - 2:
+                        usage = closing[1]
+                        if usage is None:
+                            return block
+                        self._whole_usage, self._merged_usage = usage, None
+                        return block if self.shows_frame_usage else block[:at] + b"}\n\n"
+                elif passed := self._pass_several(block):
+                    return passed
+        if self._shapes_left:
+            self._shapes_left -= 1
+            self._learn(block[: block.find(b"\n\n") + 2])
+        return self._pass_other(block)
+
+    def _pass_several(self, block: bytes) -> bytes:
+        """The same of several frames; b"" if one is unlike the others."""
+        before, after = self._before_text, self._after_text
+        parts: list[bytes] = []
+        usage: bytes | None = None
+        start = 0
+        while start < len(block):
+            at = block.find(b'"', start + len(before))
+            if not (block.startswith(before, start) and block.startswith(after, at)):
+                return b""
+            at += len(after)
+            closing = _CLOSING.match(block, at)
+            if closing is None or block.find(b"\n", start) != closing.end() - 2:
+                return b""
+            usage = closing[1] or usage
+            parts.append(block[start:at])
+            start = closing.end()
+        if usage is None:
+            return block
+        self._whole_usage, self._merged_usage = usage, None
+        return block if self.shows_frame_usage else b"}\n\n".join((*parts, b""))
+
+    def _pass_other(self, block: bytes) -> bytes | None:
+        """What may pass of frames that are unlike those before."""
+        if _has(block, b'"error"'):
+            return None
+        if not _has(block, b'"usage"'):
+            is_plain = not (_has(block, _MARK) or _has(block, b"\n:") or _has(block, b"\n\n\n"))
+            return block if is_plain and block.startswith(b"data:") else None
+        frames = block.split(b"\n\n")
+        if not self._is_usage_hidden or block.count(b"\n") != 2 * len(frames) - 2:
+            return None
+        rests: list[bytes] = []
+        for frame in frames[:-1]:
+            rest = self._without_closing_usage(frame) if frame.startswith(b"data: {") else b""
+            if not rest:
+                return None
+            rests.append(rest)
+        return b"\n\n".join((*rests, b""))
+
+    def _learn(self, block: bytes) -> None:
+        """Take what surrounds the text of this frame as the shape of those to come.
+
+        Whatever has it, and no quote in its text, is no error and has one usage at most, its last
+        member.
+        """
+        text, at = _TEXT.search(block), block.rfind(_LAST_MEMBER)
+        usages = block.count(b'"usage"')
+        if at < 0:
+            at = len(block) - 3
+        if (
+            text is not None
+            and block.startswith(b"data: {")
+            and block.find(b"\n") == len(block) - 2
+            and _CLOSING.fullmatch(block, at)
+            and usages == block.count(b'"usage"', at)
+            and not _has(block, b'"error"')
+            and _has(block, b'"choices":[{')
+        ):
+            self._before_text = block[: text.end()]
+            self._after_text = block[block.find(b'"', text.end()) : at]
 
     def usage(self) -> Usage | None:
         if self._whole_usage:
@@ -113,22 +198,21 @@ class ChunkReader:
         usage = bytes(frame.usage)
         return self._with_usage_as_asked(payload, usage, choices) if usage else payload
 
-    def _without_closing_usage(self, payload: bytes) -> bytes:
+    def _without_closing_usage(self, frame: bytes) -> bytes:
         """The usual frame, without the usage that it closes with, by its place; else b"".
 
         Nothing but the frame's own brace follows it, so it is the frame's own member. Inside a text
         its quotes would be escaped.
         """
-        at = payload.rfind(_LAST_MEMBER)
-        end = len(payload) - 2
-        if at < 0 or payload.find(b"}", at) != end or not payload.endswith(b"}}"):
+        at, end = frame.rfind(_LAST_MEMBER), len(frame) - 2
+        if at < 0 or frame.find(b"}", at) != end or not frame.endswith(b"}}"):
             return b""
-        usage = payload[at + len(_LAST_MEMBER) - 1 : -1]
-        is_only_one = payload.find(b'"usage"', 0, at) < 0
-        if not (is_only_one and _is_whole(usage) and b'"choices":[{' in payload):
+        usage = frame[at + len(_LAST_MEMBER) - 1 : -1]
+        is_only_one = frame.find(b'"usage"', 0, at) < 0
+        if not (is_only_one and _is_whole(usage) and _has(frame, b'"choices":[{')):
             return b""
         self._whole_usage, self._merged_usage = usage, None
-        return payload[:at] + b"}"
+        return frame[:at] + b"}"
 
     def _with_usage_as_asked(self, payload: bytes, usage: bytes, choices: bytes) -> bytes:
         if usage == b"null":
@@ -160,10 +244,15 @@ class ChunkReader:
                 self._by_choice[index] = usage
 
 
+def _has(text: bytes, part: bytes) -> bool:
+    """`part in text` in half of the time: that tries to make a number of the part first."""
+    return text.find(part) >= 0
+
+
 def _is_whole(usage: bytes) -> bool:
     """Whether a usage says both counts, as far as a look at it shows."""
-    has_both = b'"prompt_tokens"' in usage and b'"completion_tokens"' in usage
-    return has_both and not (b"null" in usage and _UNSAID.search(usage))
+    has_both = _has(usage, b'"prompt_tokens"') and _has(usage, b'"completion_tokens"')
+    return has_both and not (_has(usage, b"null") and _UNSAID.search(usage))
 
 
 def sum_choices(usages: Mapping[int, Usage], *, choices_each: int) -> Usage:

@@ -15,16 +15,12 @@ class Dialect(Enum):
     ANTHROPIC = "anthropic"
 
 
-_DIALECTS: Mapping[Endpoint, Dialect] = {
+DIALECTS: Mapping[Endpoint, Dialect] = {
     Endpoint.RESPONSES: Dialect.RESPONSES,
     Endpoint.MESSAGES: Dialect.ANTHROPIC,
     Endpoint.COUNT_TOKENS: Dialect.ANTHROPIC,
 }
-
-
-def dialect_of(endpoint: Endpoint) -> Dialect:
-    """What an endpoint's callers understand."""
-    return _DIALECTS.get(endpoint, Dialect.OPENAI)
+"""What an endpoint's callers understand, if it isn't OpenAI's."""
 
 
 def dialect_at(path: str) -> Dialect:

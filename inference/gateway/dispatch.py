@@ -4,17 +4,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 from inference.contract.snapshot import RouteRecord
 from inference.contract.values import frozen
+from inference.decisions.breaker import Capacity
 from inference.decisions.dispatch import Tried, pick_worker, reads_prefixes, rooms_for
 from inference.decisions.plan import Plan, PlannedTarget
 from inference.decisions.queueing import rooms_with_space
 from inference.decisions.routing.base import Choice, Room, Wish
-from inference.fleet.prefixes import PrefixIndex, blocks_of
+from inference.fleet.prefixes import STEP_BYTES, PrefixIndex, blocks_of
 from inference.fleet.registry import FleetRegistry
 from inference.fleet.retries import RetryBudgets
 from inference.fleet.worker import Worker
-
-# English text has about four bytes a token. What is learned of a worker is in the same measure.
-BYTES_PER_TOKEN = 4
+from inference.gateway.schemas import BYTES_PER_TOKEN
 
 
 @frozen
@@ -35,27 +34,27 @@ class Placement:
     set_aside: tuple[str, ...] = ()
 
 
+_NO_HITS: Mapping[str, float] = {}
+
+
 class Prompt:
     """A request's prompt as routing sees it: about how long, and cut in blocks if anybody asks.
 
-    `media_bytes` of it are no text: how many tokens they make is the engine's to know, so such a
-    prompt teaches nothing. One that fills no cache, `is_kept` being False, has no blocks.
+    What is no text makes tokens that are the engine's to know, so a prompt with such parts doesn't
+    teach. One that fills no cache, `is_kept` being False, has no blocks.
     """
 
-    __slots__ = ("_blocks", "_read", "teaches", "tokens")
+    __slots__ = ("_blocks", "_read", "may_have_blocks", "teaches", "tokens")
 
     def __init__(
-        self,
-        read: Callable[[], bytes],
-        *,
-        bytes_max: int,
-        media_bytes: int = 0,
-        is_kept: bool = True,
+        self, read: Callable[[], bytes], *, tokens: int, teaches: bool = True, is_kept: bool = True
     ) -> None:
         self._read = read
-        self._blocks: tuple[int, ...] | None = None if is_kept else ()
-        self.teaches = not media_bytes
-        self.tokens = max(bytes_max - media_bytes, 0) // BYTES_PER_TOKEN
+        self._blocks: tuple[int, ...] | None = None
+        is_long = not teaches or (tokens + 1) * BYTES_PER_TOKEN >= STEP_BYTES
+        self.may_have_blocks = is_kept and is_long
+        self.teaches = teaches
+        self.tokens = tokens
 
     @property
     def is_cut(self) -> bool:
@@ -72,7 +71,8 @@ class Prompt:
 class Dispatcher:
     """Places attempts by what this process knows of its workers. `chance` is in [0, 1).
 
-    Times are seconds of the clock that breakers and leases are kept by.
+    Times are seconds of the clock that breakers and leases are kept by. `note_request` counts a
+    request in the retry budget of the route of this id.
     """
 
     def __init__(
@@ -87,10 +87,13 @@ class Dispatcher:
         self._prefixes = prefixes
         self._retries = retries
         self._chance = chance
+        self.note_request = retries.note_request
 
     def rooms(self, plan: Plan, tried: Sequence[Tried], *, now_s: float) -> list[Room[Worker]]:
         """The targets and workers the next attempt may go to, as they are in this moment."""
-        capacities = [self._fleet.capacity(one.pool.id, now_s) for one in plan.targets]
+        capacities: list[Capacity[Worker]] = []
+        for one in plan.targets:
+            capacities.append(self._fleet.capacity(one.pool.id, now_s))
         return rooms_for(plan, capacities, tried=tried)
 
     def free_rooms(self, plan: Plan, tried: Sequence[Tried], *, now_s: float) -> list[Room[Worker]]:
@@ -98,11 +101,8 @@ class Dispatcher:
         capacities = [self._fleet.capacity(one.pool.id, now_s) for one in plan.targets]
         return rooms_with_space(plan, capacities, tried=tried)
 
-    def may_attempt(self, route: RouteRecord, *, is_retry: bool, now_s: float) -> bool:
-        """Count an attempt in the route's retry budget; False if it is a retry too many."""
-        if not is_retry:
-            self._retries.note_request(route.id, now_s)
-            return True
+    def may_retry(self, route: RouteRecord, now_s: float) -> bool:
+        """Count a further attempt in the route's retry budget; False if it is one too many."""
         return self._retries.take(route.id, budget_percent=route.retry_budget_percent, now_s=now_s)
 
     def take_back(self, route: RouteRecord, *, is_retry: bool, at_s: float) -> None:
@@ -113,28 +113,32 @@ class Dispatcher:
         self, plan: Plan, rooms: Sequence[Room[Worker]], *, prompt: Prompt, now_s: float
     ) -> Placement:
         """Choose among at least one room."""
-        hits: Mapping[str, float] = {}
+        hits: Mapping[str, float] = _NO_HITS
         set_aside: tuple[str, ...] = ()
         if self._fleet.has_set_aside:
             set_aside = self._fleet.set_aside([one.pool.id for one in plan.targets], now_s)
-        has_others = bool(set_aside) or prompt.is_cut
-        blocks = prompt.blocks() if reads_prefixes(plan, rooms, has_others=has_others) else ()
+        blocks: tuple[int, ...] = ()
+        if prompt.may_have_blocks:
+            has_others = bool(set_aside) or prompt.is_cut
+            if reads_prefixes(plan, rooms, has_others=has_others):
+                blocks = prompt.blocks()
         if blocks:
             workers = (worker for room in rooms for worker in room.workers)
             hits = self._prefixes.hits(workers, blocks, now_s=now_s)
         wish = Wish(hits, plan.route.max_wait_penalty, plan.affinity, now_s)
         choice = pick_worker(plan, rooms, wish=wish, u=self._chance())
         assert choice is not None
-        worker = choice.worker
-        cached_tokens = int(prompt.tokens * hits.get(worker.id, 0.0))
+        worker, tokens = choice.worker, prompt.tokens
+        if hits:
+            tokens -= int(tokens * hits.get(worker.id, 0.0))
         return Placement(
             plan.targets[choice.room.position],
             choice,
-            prompt.tokens - cached_tokens,
-            teaches=prompt.teaches,
-            salt=worker.salt,
-            blocks=blocks,
-            set_aside=set_aside,
+            tokens,
+            prompt.teaches,
+            worker.salt,
+            blocks,
+            set_aside,
         )
 
     def note_content(self, placement: Placement, *, now_s: float) -> None:

@@ -38,6 +38,10 @@ class Downstream(Protocol):
     def headers(self) -> CallerHeaders: ...
 
     @property
+    def task(self) -> "asyncio.Task[None] | None":
+        """The task that answers it."""
+
+    @property
     def has_started(self) -> bool:
         """Whether the client was sent anything."""
 
@@ -56,6 +60,12 @@ class Downstream(Protocol):
 
     async def write(self, data: bytes) -> None:
         """Send a part of the body; raises ClientStalled if the client doesn't read."""
+
+    def write_now(self, data: bytes) -> bool:
+        """Send a part of the body without waiting.
+
+        False, with nothing sent, while the client has yet to read what it was sent before.
+        """
 
     async def end(self, data: bytes = b"") -> None:
         """Send the last part of the body; raises ClientStalled like `write`."""
@@ -81,6 +91,7 @@ class AsgiDownstream:
         "_send",
         "has_started",
         "headers",
+        "task",
     )
 
     def __init__(
@@ -93,6 +104,7 @@ class AsgiDownstream:
         self._is_last = is_last
         self.has_started = False
         self.headers = read_headers(scope["headers"])
+        self.task = asyncio.current_task()
 
     @property
     def has_unsent(self) -> bool:
@@ -131,6 +143,17 @@ class AsgiDownstream:
     async def write(self, data: bytes) -> None:
         if data:
             await self._send_in_time(data, more_body=True)
+
+    def write_now(self, data: bytes) -> bool:
+        if self._connection.is_write_paused:
+            return False
+        # the server waits for nothing but a full buffer, so its coroutine is over at the first step
+        sending = self._send({"type": "http.response.body", "body": data, "more_body": True})
+        try:
+            next(sending.__await__())
+        except StopIteration:
+            return True
+        raise RuntimeError("the server waits though its buffer has room")
 
     async def end(self, data: bytes = b"") -> None:
         await self._send_in_time(data, more_body=False)

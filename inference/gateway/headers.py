@@ -9,7 +9,7 @@ from dataclasses import field
 from enum import Enum
 
 from inference.contract.sealing import without_secrets
-from inference.contract.values import frozen
+from inference.contract.values import changed, frozen
 from inference.fleet.worker import Address
 from inference.gateway.dialects import Dialect
 
@@ -102,6 +102,13 @@ def read_headers(raw: Sequence[tuple[bytes, bytes]]) -> CallerHeaders:
     )
 
 
+def of_length(headers: CallerHeaders, length: int) -> CallerHeaders:
+    """The same headers of a request whose body has another length."""
+    digits = b"%d" % length
+    raw = [(name, digits if name == b"content-length" else one) for name, one in headers.raw]
+    return changed(headers, content_length=length, raw=raw)
+
+
 def upstream_request_id(event_id: str, attempt: int) -> str:
     """The id a worker knows an attempt by: the request's, `-2` and so on added from the second on.
 
@@ -128,14 +135,14 @@ def answer_headers(
     request_id: str, *, content_length: int, dialect: Dialect = Dialect.OPENAI
 ) -> Headers:
     """Headers of every answer that is JSON: nobody but the caller may keep it."""
-    return (
+    headers = (
         (b"content-type", JSON),
         (b"content-length", b"%d" % content_length),
         (b"cache-control", b"private, no-store"),
         (b"vary", b"Authorization"),
         (b"x-request-id", request_id.encode()),
-        *_further_ids(request_id, dialect),
     )
+    return headers + _further_ids(request_id, dialect) if dialect is Dialect.ANTHROPIC else headers
 
 
 def stream_headers(request_id: str, dialect: Dialect = Dialect.OPENAI) -> Headers:

@@ -17,9 +17,29 @@ Members = Mapping[str, msgspec.Raw]
 _split = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
+_text = msgspec.json.Decoder(str).decode
 _items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 _LIST, _TEXT = ord("["), ord('"')
+
+
+class _Names(dict[str, bytes]):
+    """How members' names are written after another member; only those are kept that are known."""
+
+    def __missing__(self, name: str) -> bytes:
+        return b",%b:" % _encode(name)
+
+
+_NAMES = _Names(
+    (name, b",%b:" % _encode(name))
+    for name in (
+        *("model", "messages", "input", "prompt", "temperature", "top_p", "n", "seed", "stop"),
+        *("max_tokens", "max_completion_tokens", "stream", "stream_options", "user", "store"),
+        *("tools", "tool_choice", "parallel_tool_calls", "response_format", "reasoning_effort"),
+        *("presence_penalty", "frequency_penalty", "logprobs", "top_logprobs", "metadata"),
+        *("encoding_format", "dimensions", "include_usage", "continuous_usage_stats"),
+    )
+)
 
 # A text, a list of tokens, or a list of those.
 _TEXT_OR_LIST = re.compile(rb'"|\[\s*(?:[0-9\]]|(?P<first_of_many>.))', re.DOTALL)
@@ -54,17 +74,25 @@ def split_members(body: bytes) -> dict[str, msgspec.Raw]:
 
 def join_members(members: Mapping[str, bytes | msgspec.Raw]) -> bytes:
     """A body of these members, in their order."""
-    parts: list[bytes | msgspec.Raw] = []
+    parts: list[bytes | msgspec.Raw] = [b"{"]
+    names = _NAMES
     for name, raw in members.items():
-        parts += (b"," if parts else b"{", _name(name), raw)
-    parts.append(b"}" if parts else b"{}")
+        parts += (names[name], raw)
+    if len(parts) > 1:
+        parts[1] = names[next(iter(members))][1:]
+    parts.append(b"}")
     return b"".join(parts)
 
 
 def text_of(members: Members, name: str) -> str:
     """A text that must be there and not empty."""
-    text = value_of(members, name)
-    if not isinstance(text, str) or not text:
+    try:
+        text = _text(members[name])
+    except (KeyError, msgspec.ValidationError):
+        text = ""
+    except msgspec.DecodeError as error:
+        raise InvalidRequest(f"`{name}` cannot be read.", param=name) from error
+    if not text:
         raise InvalidRequest(f"`{name}` must be a non-empty string.", param=name)
     return text
 
@@ -162,9 +190,3 @@ def _is_half_a_pair(message: str, body: bytes) -> bool:
     end = len(body) if position is None else int(position[1])
     last = body[max(end - _PAIR_BYTES, 0) : end]
     return "surrogate" in message or _HALF_A_PAIR.search(last) is not None
-
-
-def _name(name: str) -> bytes:
-    if name.isascii() and name.isidentifier():
-        return b'"%b":' % name.encode()
-    return _encode(name) + b":"

@@ -131,14 +131,14 @@ class NamedEventReader:
         self.is_done = False
         self.error: bytes | None = None
 
-    def may_pass(self, block: bytes) -> bool:
+    def pass_on(self, block: bytes) -> bytes | None:
         for word in self._words.telling:
             if word in block:
-                return False
+                return None
         if b"\n:" in block or b"\n\n\n" in block or not block.startswith(_FIRST_BYTES):
-            return False
+            return None
         self._pieces += self._pieces_in(block)
-        return True
+        return block
 
     def read(self, payload: bytes) -> bytes:
         if payload == _MARK:

@@ -17,12 +17,20 @@ from inference.errors import (
 )
 from inference.gateway.admission import admit_unplanned, give_back, next_within_limits, with_bound
 from inference.gateway.attempts import Attempt
+from inference.gateway.disclosures import disclosed
 from inference.gateway.error_responses import error_response
 from inference.gateway.exchange import Exchange
 from inference.gateway.headers import answer_headers
 from inference.gateway.hedging import Race
 from inference.gateway.keepalive import KeepAlive
-from inference.gateway.relay import broken_off, open_stream, pass_stream, read_whole, send_whole
+from inference.gateway.relay import (
+    broken_off,
+    open_stream,
+    pass_stream,
+    read_whole,
+    send_whole,
+    understood,
+)
 from inference.gateway.schemas import InferenceRequest
 from inference.gateway.sending import Trials, ask, in_time
 from inference.gateway.turns import degrade
@@ -54,20 +62,35 @@ async def _answer(exchange: Exchange) -> None:
     except GatewayError:
         await admit_unplanned(exchange)
         raise
-    await exchange.admit(plan)
-    plan, request = degrade(exchange, plan), exchange.request or request
-    request = with_bound(exchange, plan, request)
-    alive = KeepAlive(exchange, plan.route.keep_alive_ms if request.is_stream else None)
-    exchange.silence = alive.silence
+    if exchange.limit(plan) is not None:
+        await exchange.admit()
+    if plan.route.degradation:
+        plan = degrade(exchange, plan)
+        request = exchange.request or request
+    if exchange.admission is not None:
+        request = with_bound(exchange, plan, request)
+    alive = None
+    if request.is_stream or plan.route.hedge_after_ms is not None:
+        alive = KeepAlive(exchange, plan.route.keep_alive_ms if request.is_stream else None)
+        exchange.silence = alive.silence
     trials = Trials(exchange)
-    while (attempt := await next_within_limits(exchange, plan, trials.tried)) is not None:
+    while True:
+        if exchange.admission is None:
+            attempt = await exchange.next_attempt(plan, trials.tried)
+        else:
+            attempt = await next_within_limits(exchange, exchange.admission, plan, trials.tried)
+        if attempt is None:
+            break
+        if trials.tried:
+            exchange.services.metrics.retried(plan.route.id)
         await exchange.open_books(plan, attempt)
-        if plan.route.hedge_after_ms is not None:
+        if alive is not None and plan.route.hedge_after_ms is not None:
             if await _raced(exchange, attempt, request, trials=trials, alive=alive):
                 return
             continue
         try:
-            await in_time(attempt, _attempt(exchange, attempt, request, alive))
+            step = _attempt(exchange, attempt, request, alive)
+            await (step if attempt.due_s is None else in_time(attempt, step))
         except UpstreamError as error:
             trials.note(attempt, error)
         else:
@@ -76,16 +99,21 @@ async def _answer(exchange: Exchange) -> None:
 
 
 async def _attempt(
-    exchange: Exchange, attempt: Attempt, request: InferenceRequest, alive: KeepAlive
+    exchange: Exchange, attempt: Attempt, request: InferenceRequest, alive: KeepAlive | None
 ) -> None:
     """Send the request to one worker and pass its answer on."""
     traits = BACKENDS[attempt.planned.pool.backend]
+    if alive is None:  # it is no stream
+        answer = await ask(exchange, attempt, request, traits=traits, pulse=None)
+        if (body := answer.taken_whole()) is not None:
+            body = understood(exchange, attempt, body)
+        else:
+            body = await read_whole(exchange, attempt, answer)
+        await send_whole(exchange, attempt, body)
+        return
     if attempt.number > 1:
         alive.count_anew()
     answer = await ask(exchange, attempt, request, traits=traits, pulse=alive.pulse)
-    if not request.is_stream:
-        await send_whole(exchange, attempt, await read_whole(exchange, attempt, answer))
-        return
     data = await open_stream(exchange, attempt, answer, request=request, traits=traits, alive=alive)
     await pass_stream(exchange, attempt, data, alive)
 
@@ -134,5 +162,5 @@ async def _fail(exchange: Exchange, error: GatewayError) -> None:
     headers = answer_headers(
         exchange.event_id, content_length=len(response.body), dialect=exchange.dialect
     )
-    headers += response.headers + exchange.debug_headers()
+    headers += response.headers + disclosed(exchange)
     await downstream.respond(response.status, headers, response.body)

@@ -146,8 +146,12 @@ class GatewayProtocol(HttpToolsProtocol):
             self._time_head()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._is_in_head:  # a trailer is no header
-            super().on_header(name, value)
+        if not self._is_in_head:
+            return  # a trailer is no header
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         self._watchdog.clear()
@@ -179,7 +183,8 @@ class GatewayProtocol(HttpToolsProtocol):
         self.server_state.total_requests += 1
         is_closing = self.transport.is_closing()
         if not is_closing:
-            self.flow.resume_reading()
+            if self.flow.read_paused:
+                self.flow.resume_reading()
             if self.pipeline:
                 self._start_asgi_task(*self.pipeline.pop())
         if not self.cycle.response_complete:

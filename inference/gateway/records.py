@@ -1,6 +1,6 @@
 """An exchange as the books keep it: who asked, what was decided, how it ended."""
 
-from collections.abc import Sequence
+from functools import lru_cache
 
 from inference.contract.events import Opening, Origin
 from inference.contract.kinds import Endpoint
@@ -8,8 +8,6 @@ from inference.contract.sealing import without_secrets
 from inference.contract.snapshot import ConfigSnapshot, KeyRecord, RouteRecord
 from inference.decisions.facts import Standing
 from inference.decisions.plan import Plan
-from inference.decisions.record import Step
-from inference.decisions.record import decision_record as record_of
 from inference.gateway.attempts import Attempt
 from inference.gateway.schemas import InferenceRequest
 
@@ -29,25 +27,32 @@ def origin_record(
     rule_id: str | None = None,
 ) -> Origin:
     """Who asked for what. A request that could not be read asked for the model ""."""
+    model = ""
+    if request is not None:
+        model = model_name(request.model) if route is None else _known_name(request.model)
     return Origin(
-        organisation_id=identity.organisation_id,
-        team_id=identity.team_id,
-        project_id=identity.project_id,
-        key_id=identity.id,
-        endpoint=endpoint,
-        requested_model="" if request is None else model_name(request.model),
-        is_stream=request is not None and request.is_stream,
-        gateway=gateway,
-        lineage=snapshot.lineage,
-        version=snapshot.version,
-        route_id=None if route is None else route.id,
-        route_name=None if route is None else route.name,
-        end_user=end_user,
-        tags=standing.tags,
-        priority=standing.priority,
-        task=standing.task,
-        rule_id=rule_id,
+        identity.organisation_id,
+        identity.team_id,
+        identity.project_id,
+        identity.id,
+        endpoint,
+        model,
+        request is not None and request.is_stream,
+        gateway,
+        snapshot.lineage,
+        snapshot.version,
+        None if route is None else route.id,
+        None if route is None else route.name,
+        end_user,
+        standing.tags,
+        standing.priority,
+        standing.task,
+        rule_id,
     )
+
+
+# Of models that there are; what else callers write may be a secret, which nothing is to keep.
+_known_name = lru_cache(maxsize=4_096)(lambda model: model_name(model))
 
 
 def opening_record(
@@ -61,45 +66,25 @@ def opening_record(
 ) -> Opening:
     """What it takes to close an attempt whose gateway died."""
     planned = attempt.planned
+    pool = planned.pool
     return Opening(
-        event_id=event_id,
-        at_ms=at_ms,
-        origin=origin,
-        target_id=planned.target.id,
-        pool_id=planned.pool.id,
-        model_id=planned.pool.model_id,
-        worker_id=attempt.worker_id,
-        prompt_tokens_max=plan.prompt_tokens_max,
-        output_tokens_max=plan.output_tokens_max,
-        price=planned.price,
-        cost_max_nanousd=planned.cost_max_nanousd,
-        attempt=attempt.number,
-        client_request_id=client_request_id,
+        event_id,
+        at_ms,
+        origin,
+        planned.target.id,
+        pool.id,
+        pool.model_id,
+        attempt.worker_id,
+        plan.prompt_tokens_max,
+        plan.output_tokens_max,
+        planned.price,
+        planned.cost_max_nanousd,
+        attempt.number,
+        client_request_id,
     )
-
-
-def decision_record(
-    plan: Plan, attempts: Sequence[Attempt], *, is_out_of_retries: bool = False
-) -> dict[str, object]:
-    """Plan and choices as data: the same in the event, in the debug header and in Explain."""
-    steps = [_step_of(attempt) for attempt in attempts]
-    return record_of(plan, steps, is_out_of_retries=is_out_of_retries)
 
 
 def model_name(model: str) -> str:
     """What a caller wrote as model, fit for any log and database; a key in its place is not."""
     text = without_secrets(model[:MAX_MODEL_CHARS])[:MAX_MODEL_CHARS]
     return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
-
-
-def _step_of(attempt: Attempt) -> Step:
-    return Step(
-        attempt.planned,
-        attempt.worker_id,
-        attempt.inflight_before,
-        attempt.choice,
-        is_trial=attempt.is_trial,
-        set_aside=attempt.placement.set_aside,
-        error_code=None if attempt.error is None else attempt.error.code.value,
-        is_hedge=attempt.is_hedge,
-    )

@@ -1,6 +1,8 @@
 """From a worker's answer to the client's: a whole one, or a stream of events."""
 
+import asyncio
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 
 import msgspec
 
@@ -10,6 +12,7 @@ from inference.errors import GatewayError, UpstreamBadAnswer, UpstreamClosed
 from inference.gateway.attempts import Attempt
 from inference.gateway.bridged import tell_whole, telling_filter
 from inference.gateway.chunks import ChunkReader
+from inference.gateway.disclosures import disclosed
 from inference.gateway.error_responses import error_frame
 from inference.gateway.exchange import Exchange
 from inference.gateway.failures import failure_of_error_member
@@ -34,6 +37,9 @@ _OK = 200
 _ENDED = (None, "completed", "incomplete")
 
 
+_NO_ERROR = msgspec.Raw(b"")
+
+
 class _Whole(msgspec.Struct):
     """What is looked at of an answer: of each endpoint the member that makes it one."""
 
@@ -47,14 +53,14 @@ class _Whole(msgspec.Struct):
     prompt: msgspec.Raw = msgspec.Raw(b"")
     input_tokens: object = None
     status: object = None
-    error: msgspec.Raw = msgspec.Raw(b"")
+    error: msgspec.Raw = _NO_ERROR
 
 
 _decode_whole = msgspec.json.Decoder(_Whole).decode
 
-_IS_ANSWER: Mapping[Endpoint, Callable[[_Whole], bool]] = {
-    Endpoint.CHAT: lambda whole: bool(whole.choices),
-    Endpoint.COMPLETIONS: lambda whole: bool(whole.choices),
+_IS_ANSWER: Mapping[Endpoint, Callable[[_Whole], object]] = {
+    Endpoint.CHAT: attrgetter("choices"),
+    Endpoint.COMPLETIONS: attrgetter("choices"),
     Endpoint.RESPONSES: lambda whole: (
         bytes(whole.output).startswith(b"[") and whole.status in _ENDED
     ),
@@ -70,9 +76,12 @@ _IS_ANSWER: Mapping[Endpoint, Callable[[_Whole], bool]] = {
 
 async def read_whole(exchange: Exchange, attempt: Attempt, answer: Answer) -> bytes:
     """Read an answer that is one JSON object, or raise UpstreamError."""
-    body = await answer.read_all(MAX_ANSWER_BYTES)
-    whole = _parsed(body, attempt)
-    bridge = attempt.planned.bridge
+    return understood(exchange, attempt, await answer.read_all(MAX_ANSWER_BYTES))
+
+
+def understood(exchange: Exchange, attempt: Attempt, body: bytes) -> bytes:
+    """An answer that came whole, once its usage is read; raises UpstreamError if it is none."""
+    whole, bridge = _parsed(body, attempt), attempt.planned.bridge
     endpoint = bridge or exchange.endpoint
     is_answer = _IS_ANSWER[endpoint](whole)
     if is_answer or whole.usage is not None:
@@ -87,7 +96,7 @@ async def send_whole(exchange: Exchange, attempt: Attempt, body: bytes) -> None:
     attempt.end(exchange.services.stopwatch())
     await exchange.close(Outcome.OK, http_status=_OK)
     headers = answer_headers(exchange.event_id, content_length=len(body), dialect=exchange.dialect)
-    await exchange.downstream.respond(_OK, headers + exchange.debug_headers(), body)
+    await exchange.downstream.respond(_OK, headers + disclosed(exchange), body)
 
 
 async def open_stream(
@@ -125,21 +134,67 @@ async def pass_stream(exchange: Exchange, attempt: Attempt, data: bytes, alive: 
     answer, stream = attempt.answer, attempt.stream
     assert answer is not None
     assert stream is not None
+    passage = _Passage(exchange, attempt, stream, alive, data)
     await alive.begin()
     while not stream.is_done:
-        await alive.write(data)
-        frames = await _next_frames(answer, stream, alive.left_s)
-        if frames is None:
+        await alive.write(passage.rest)
+        passage.rest = b""
+        if not await answer.relay(passage.take, alive.left):
             await alive.comment()
-        data = frames or b""
-        if stream.has_content:
-            exchange.note_first_token(attempt)
         if stream.error is not None:
-            await alive.write(data)
+            await alive.write(passage.rest)
         _check(stream, attempt)
     attempt.end(exchange.services.stopwatch())
     await exchange.close(Outcome.OK, http_status=_OK)
-    await exchange.downstream.end(data + stream.closing)
+    await exchange.downstream.end(passage.rest + stream.closing)
+
+
+class _Passage:
+    """A stream on its way from a worker to the caller, from the call that receives it.
+
+    `rest` is what the caller has yet to get when it stops: at the end, at an error, and while the
+    caller reads too slowly.
+    """
+
+    __slots__ = ("_alive", "_attempt", "_exchange", "_stream", "_time", "_write_now", "rest")
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        attempt: Attempt,
+        stream: StreamFilter,
+        alive: KeepAlive,
+        rest: bytes,
+    ) -> None:
+        self._exchange = exchange
+        self._attempt = attempt
+        self._stream = stream
+        self._alive = alive
+        self._time = asyncio.get_running_loop().time
+        self._write_now = exchange.downstream.write_now
+        self.rest = rest
+
+    def take(self, data: bytes) -> bool:
+        """Pass on what came; False if somebody has to look at the stream, or wait for the caller.
+
+        Raises UpstreamError.
+        """
+        stream = self._stream
+        try:
+            frames = stream.feed(data) if data else _last_frames(stream)
+        except BadFrame as error:
+            raise UpstreamBadAnswer from error
+        if self._attempt.first_token_ms is None and stream.has_content:
+            self._exchange.note_first_token(self._attempt)
+        if stream.is_done or stream.error is not None:
+            self.rest = frames
+            return False
+        if frames:
+            if not self._write_now(frames):
+                self.rest = frames
+                return False
+            self._alive.since_s = self._time()
+        return True
 
 
 def broken_off(exchange: Exchange, error: GatewayError) -> bytes:
@@ -185,10 +240,15 @@ async def _next_frames(answer: Answer, stream: StreamFilter, wait_s: float | Non
     if data is None:
         return None
     try:
-        frames = stream.feed(data) if data else stream.end()
+        return stream.feed(data) if data else _last_frames(stream)
     except BadFrame as error:
         raise UpstreamBadAnswer from error
-    if not data and not stream.is_done and stream.error is None:
+
+
+def _last_frames(stream: StreamFilter) -> bytes:
+    """What the client gets at the end of a worker's bytes; raises BadFrame or UpstreamClosed."""
+    frames = stream.end()
+    if not stream.is_done and stream.error is None:
         if not stream.has_finished():
             raise UpstreamClosed
         stream.is_done = True
@@ -233,7 +293,6 @@ def _parsed(body: bytes, attempt: Attempt) -> _Whole:
         whole = _decode_whole(body)
     except (msgspec.DecodeError, RecursionError) as error:
         raise UpstreamBadAnswer from error
-    member = bytes(whole.error)
-    if member not in (b"", b"null"):
+    if whole.error is not _NO_ERROR and (member := bytes(whole.error)) not in (b"", b"null"):
         raise failure_of_error_member(member, secret=attempt.secret)
     return whole

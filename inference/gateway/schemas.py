@@ -3,11 +3,13 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from functools import lru_cache
 
 import msgspec
 
 from inference.contract.kinds import Endpoint
-from inference.contract.values import frozen
+from inference.contract.sealing import without_secrets
+from inference.contract.values import changed, frozen
 from inference.decisions.cost import bound_prompt_tokens
 from inference.decisions.facts import RequestFacts
 from inference.errors import InvalidRequest
@@ -28,12 +30,24 @@ from inference.gateway.members import (
     whole_number,
 )
 
+MAX_CHARS = 255
+"""What is kept of an end user, of a session, and of a header that a rule looks at."""
+
 _encode = msgspec.json.Encoder().encode
+
+# English text has about four bytes a token.
+BYTES_PER_TOKEN = 4
+
+_END_USER = ("user", "safety_identifier")
+_CHAT_BOUNDS = ("max_completion_tokens", "max_tokens")
+_MESSAGES = ("messages",)
+_EMBEDS = "prompt_embeds"
 
 # vLLM's other two are no JSON but bytes, with what belongs to them in a header.
 _ENCODING_FORMATS = (None, "float", "base64")
 
 # Pictures and sounds in a conversation: data URLs, and the bare base64 of an `input_audio`.
+_MAYBE_MEDIA = b'"data'
 _MEDIA = re.compile(rb'"data(?::[^",\s]{1,100};base64,[^"]*|"\s*:\s*"[^"]*)"')
 
 # What would need an answer to be kept: a worker keeps its own to itself, and forgets them.
@@ -64,7 +78,8 @@ class InferenceRequest:
     worker gets in place of the caller's. `shows_usage` and `shows_continuous_usage` are what the
     caller asked to see in its stream, which is not what the gateway asks the engine for; where
     `takes_stream_options` is false, an engine tells its usage unasked. `answers_each` is how many
-    each prompt is to get.
+    each prompt is to get. `media_bytes` of the prompt are no text, so that their length says
+    nothing of its tokens.
     """
 
     model: str
@@ -78,6 +93,7 @@ class InferenceRequest:
     stream_options: Members = field(default_factory=dict)
     answers_each: int = 1
     replaced: Mapping[str, bytes] = field(default_factory=dict)
+    media_bytes: int = 0
 
     @property
     def prompt_bytes(self) -> bytes:
@@ -85,32 +101,44 @@ class InferenceRequest:
         members = self.members
         return b"".join([members[name] for name in self.prompt_members if name in members])
 
-    @property
-    def media_bytes(self) -> int:
-        """How much of the prompt is no text, so that its length says nothing of its tokens."""
-        prompt = self.prompt_bytes
-        if self.prompt_members == ("prompt_embeds",):
-            return len(prompt)
-        return sum(found.end() - found.start() for found in _MEDIA.finditer(prompt))
-
 
 def parse_request(endpoint: Endpoint, body: bytes) -> InferenceRequest:
     """Understand a body, or raise InvalidRequest naming the field at fault."""
     members = split_members(body)
-    return _READERS[endpoint](text_of(members, "model"), members, body)
+    request = _READERS[endpoint](text_of(members, "model"), members, body)
+    if request.facts.prompt_tokens:
+        return request  # all of it was understood at once
+    media_bytes = _media_in(request) if _MAYBE_MEDIA in body or _EMBEDS in members else 0
+    facts = changed(
+        request.facts,
+        prompt_tokens=_tokens_of(request.facts.prompt_tokens_max, media_bytes),
+        end_user=_end_user(members, endpoint),
+    )
+    return changed(request, facts=facts, media_bytes=media_bytes)
 
 
 def _read_chat(model: str, members: Members, body: bytes) -> InferenceRequest:
     check_list(members, "messages")
-    bounds = (whole_number(members, "max_completion_tokens"), whole_number(members, "max_tokens"))
-    answers = _answers(members, "n")
+    requested = None  # engines differ in which of two they go by
+    for name in _CHAT_BOUNDS:
+        if name in members and (given := whole_number(members, name)) is not None:
+            requested = given if requested is None or given > requested else requested
+    answers = _answers(members, "n") if "n" in members else 1
+    prompt_tokens_max = bound_prompt_tokens(len(body), body.count(b'"role"'))
+    is_plain = "stream" not in members and _MAYBE_MEDIA not in body
     facts = RequestFacts(
-        model=model,
-        prompt_tokens_max=_prompt_bound(body),
-        # engines differ in which of two they go by
-        output_tokens_requested=max((one for one in bounds if one is not None), default=None),
-        answers=answers,
+        model,
+        prompt_tokens_max,
+        requested,
+        answers,
+        # of what is plain all is said here, which is quicker than to complete it afterwards
+        prompt_tokens=_tokens_of(prompt_tokens_max, 0) if is_plain else 0,
+        end_user=_end_user(members, Endpoint.CHAT) if is_plain else None,
     )
+    if is_plain:
+        return InferenceRequest(
+            model, facts, members, _MESSAGES, takes_stream_options=True, answers_each=answers
+        )
     return _with_stream_options(facts, members, "messages", answers_each=answers)
 
 
@@ -217,9 +245,7 @@ def _pairing(
     facts = RequestFacts(
         model=model,
         endpoint=endpoint,
-        prompt_tokens_max=bound_prompt_tokens(
-            body_bytes=once + pairs * (len(body) - once), messages=2 * pairs
-        ),
+        prompt_tokens_max=bound_prompt_tokens(once + pairs * (len(body) - once), 2 * pairs),
         answers=0,
         prompts=pairs,
     )
@@ -271,31 +297,43 @@ def upstream_body(
     """The body a worker is sent: the caller's, but for `model`, what is replaced, and usage options
     in streams that take them. A bound that the gateway sets to a chat is called `chat_bound`.
     """
-    changed: dict[str, bytes | msgspec.Raw] = {
+    model = _encoded_name(served_model)
+    asks_for_usage = request.is_stream and request.takes_stream_options
+    if not (request.replaced or asks_for_usage):
+        return join_members({**request.members, "model": model})
+    members: dict[str, bytes | msgspec.Raw] = {
         **request.members,
-        "model": _encode(served_model),
+        "model": model,
         **request.replaced,
     }
     is_chat, ours = request.facts.endpoint is Endpoint.CHAT, "max_tokens"
     if is_chat and ours in request.replaced and not is_given(request.members, ours):
-        changed[chat_bound] = changed.pop(ours)
-    if request.is_stream and request.takes_stream_options:
-        changed["stream_options"] = join_members({**request.stream_options, **usage_options})
-    return join_members(changed)
+        members[chat_bound] = members.pop(ours)
+    if asks_for_usage:
+        members["stream_options"] = join_members({**request.stream_options, **usage_options})
+    return join_members(members)
 
 
 def _with_stream_options(
     facts: RequestFacts, members: Members, prompt_member: str, *, answers_each: int
 ) -> InferenceRequest:
     """A request for text that may be a stream which tells its usage if it is asked to."""
-    is_stream = flag(members, "stream")
-    options = object_of(members, "stream_options") if is_stream else {}
+    if not flag(members, "stream"):
+        return InferenceRequest(
+            facts.model,
+            facts,
+            members,
+            (prompt_member,),
+            takes_stream_options=True,
+            answers_each=answers_each,
+        )
+    options = object_of(members, "stream_options")
     return InferenceRequest(
         model=facts.model,
         facts=facts,
         members=members,
         prompt_members=(prompt_member,),
-        is_stream=is_stream,
+        is_stream=True,
         takes_stream_options=True,
         shows_usage=is_true(options.get("include_usage")),
         shows_continuous_usage=is_true(options.get("continuous_usage_stats")),
@@ -314,9 +352,44 @@ def _counting(
 
 def _prompt_bound(body: bytes, *, texts: int = 0) -> int:
     """The most tokens the prompts of a body have; an engine adds a few to each text or message."""
-    return bound_prompt_tokens(body_bytes=len(body), messages=texts + body.count(b'"role"'))
+    return bound_prompt_tokens(len(body), texts + body.count(b'"role"'))
 
 
 def _answers(members: Members, name: str) -> int:
     given = whole_number(members, name)
     return 1 if given is None else max(given, 1)
+
+
+_encoded_name = lru_cache(maxsize=1_024)(_encode)  # of models that are served: a bounded set
+
+
+def _tokens_of(prompt_bytes: int, media_bytes: int) -> int:
+    """About how many tokens so much text has."""
+    return max(prompt_bytes - media_bytes, 0) // BYTES_PER_TOKEN
+
+
+def _media_in(request: InferenceRequest) -> int:
+    """How much of the prompt is no text."""
+    prompt = request.prompt_bytes
+    if request.prompt_members == (_EMBEDS,):
+        return len(prompt)
+    return sum(found.end() - found.start() for found in _MEDIA.finditer(prompt))
+
+
+def _end_user(members: Members, endpoint: Endpoint) -> str | None:
+    """Whom the caller names as its own user, if it does; what is no text names nobody."""
+    if endpoint is Endpoint.MESSAGES:
+        metadata = value_of(members, "metadata")
+        return kept_text(metadata.get("user_id")) if isinstance(metadata, dict) else None
+    for name in _END_USER:
+        if name in members and (user := kept_text(value_of(members, name))) is not None:
+            return user
+    return None
+
+
+def kept_text(text: object) -> str | None:
+    """A text that any log and any database can hold; a key in its place is blanked out."""
+    if not isinstance(text, str) or not text:
+        return None
+    text = without_secrets(text[:MAX_CHARS])[:MAX_CHARS]
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TypeVar
 
-from inference.contract.snapshot import RouteRecord, TargetRecord
 from inference.decisions.dispatch import Tried, failure_to_tell
 from inference.errors import AttemptOverdue, Fault, UpstreamError, UpstreamPromptTooLong
 from inference.gateway.attempts import Attempt
@@ -13,7 +12,7 @@ from inference.gateway.exchange import Exchange
 from inference.gateway.failures import failure_of_refusal, failure_of_status
 from inference.gateway.headers import upstream_headers, upstream_request_id
 from inference.gateway.schemas import InferenceRequest, upstream_body
-from inference.workers.answers import Answer, Pulse, Timeouts
+from inference.workers.answers import Answer, Pulse
 from inference.workers.base import BackendTraits
 from inference.workers.connections import Request
 
@@ -114,10 +113,8 @@ async def ask(
             chat_bound=traits.chat_bound,
         ),
     )
-    assert exchange.plan is not None
-    timeouts = _timeouts(exchange.plan.route, attempt.planned.target)
     attempt.was_sent = True
-    attempt.answer = answer = await address.origin.post(outgoing, timeouts, pulse)
+    attempt.answer = answer = await address.origin.post(outgoing, attempt.patience.timeouts, pulse)
     if not 200 <= answer.status < 300:
         raise await _failure(attempt, answer, traits)
     return answer
@@ -132,12 +129,3 @@ async def _failure(attempt: Attempt, answer: Answer, traits: BackendTraits) -> U
         return failure
     body = await answer.read_all(_MAX_ERROR_BYTES)
     return failure_of_refusal(answer.status, body, secret=attempt.secret)
-
-
-def _timeouts(route: RouteRecord, target: TargetRecord) -> Timeouts:
-    """The target's own where it has some, else the route's."""
-    return Timeouts(
-        connect_s=(target.connect_timeout_ms or route.connect_timeout_ms) / 1000,
-        first_byte_s=(target.first_byte_timeout_ms or route.first_byte_timeout_ms) / 1000,
-        idle_s=(target.idle_timeout_ms or route.idle_timeout_ms) / 1000,
-    )

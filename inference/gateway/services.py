@@ -1,13 +1,15 @@
 """What a request needs of the process it is served by, handed to it as one value."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from inference.contract.events import End, Opening
 from inference.contract.snapshot import ConfigSnapshot
+from inference.decisions.groundwork import Groundwork
 from inference.fleet.registry import FleetRegistry
 from inference.gateway.auth import Proofs
+from inference.gateway.deadlines import Deadlines
 from inference.gateway.dispatch import Dispatcher
 from inference.gateway.tracing import NoTraces, Traces
 from inference.gateway.traffic import TrafficCounter
@@ -15,6 +17,7 @@ from inference.limits.limiter import Limiter
 from inference.observability.metrics import GatewayMetrics
 from inference.queues.ladders import Ladders
 from inference.queues.room import WaitingRoom
+from inference.workers.registry import OFFERS
 
 
 class Snapshots(Protocol):
@@ -31,12 +34,32 @@ class StateStore(Protocol):
     def is_up(self) -> bool: ...
 
 
+class Grounds:
+    """The groundwork of the plans of the snapshot that is current."""
+
+    __slots__ = ("_ground", "_snapshot")
+
+    def __init__(self) -> None:
+        self._snapshot: ConfigSnapshot | None = None
+        self._ground: Groundwork | None = None
+
+    def apply_snapshot(self, snapshot: ConfigSnapshot) -> None:
+        """Begin anew, so that nothing of an old snapshot is kept; a listener of the holder."""
+        self._snapshot, self._ground = snapshot, Groundwork(snapshot, OFFERS)
+
+    def of(self, snapshot: ConfigSnapshot) -> Groundwork:
+        """What plans under this snapshot have in common; it may be older than the current one."""
+        if snapshot is self._snapshot and self._ground is not None:
+            return self._ground
+        return Groundwork(snapshot, OFFERS)
+
+
 class Books(Protocol):
-    """Where events are written first. Both raise JournalUnavailable if nothing was written."""
+    """Where events are written first. Who waits for it meets JournalUnavailable if nothing was."""
 
-    async def open(self, opening: Opening) -> None: ...
+    def open(self, opening: Opening) -> Awaitable[object]: ...
 
-    async def close(self, end: End) -> int: ...
+    def close(self, end: End) -> Awaitable[object]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +83,8 @@ class Services:
     metrics: GatewayMetrics
     traffic: TrafficCounter
     traces: Traces = field(default_factory=NoTraces)
+    grounds: Grounds = field(default_factory=Grounds)
+    deadlines: Deadlines = field(default_factory=Deadlines)
     peppers: Mapping[int, bytes] = field(repr=False)
     proofs: Proofs = field(default_factory=Proofs, repr=False)
     body_limit_bytes: int

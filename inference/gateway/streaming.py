@@ -31,8 +31,11 @@ class FrameReader(Protocol):
     error: bytes | None
     closing: bytes
 
-    def may_pass(self, block: bytes) -> bool:
-        """Whether these whole frames, which come after content, can go to the client unread."""
+    def pass_on(self, block: bytes) -> bytes | None:
+        """What the client gets of these whole frames, which come after content, at a glance.
+
+        None if each has to be read.
+        """
 
     def read(self, payload: bytes) -> bytes:
         """Take note of one frame's data and return what the client gets of it; b"" is nothing.
@@ -81,7 +84,7 @@ class StreamFilter:
 
         Raises BadFrame.
         """
-        if self._held_cr or b"\r" in data:
+        if self._held_cr or data.find(b"\r") >= 0:
             data = self._with_plain_line_ends(data)
         if self._carry:
             data = self._carry + data
@@ -94,8 +97,8 @@ class StreamFilter:
         self._carry = data[end:]
         block = data if end == len(data) else data[:end]
         self._recent.append(block)
-        if self.has_content and self._reader.may_pass(block):
-            return block
+        if self.has_content and (passed := self._reader.pass_on(block)) is not None:
+            return passed
         return self._feed_frames(block)
 
     def end(self) -> bytes:

@@ -79,7 +79,8 @@ class TrafficCounter:
         origin, charges = end.origin, end.charges
         organisation_id, route_id = origin.organisation_id, origin.route_id or ""
         pool_id = charges[-1].pool_id if charges else ""
-        counts = _counts_of(bucket, (organisation_id, route_id, pool_id))
+        place = (organisation_id, route_id, pool_id)
+        counts = bucket.places.get(place) or _counts_of(bucket, place)
         _add_request(counts, end)
         for charge in charges:
             if charge.pool_id != pool_id:
@@ -118,14 +119,16 @@ def _counts_of(bucket: _Bucket, place: _Place) -> _Counts:
 
 def _add_request(counts: _Counts, end: End) -> None:
     counts.requests += 1
-    if is_failure(end.outcome, end.http_status):
+    if end.outcome is not Outcome.OK and is_failure(end.outcome, end.http_status):
         code = end.error_code or end.outcome.value
         counts.failures[code] = counts.failures.get(code, 0) + 1
         if code in _SHED:
             priority = (end.origin.priority or PriorityClass.DEFAULT).value
             counts.shed[priority] = counts.shed.get(priority, 0) + 1
-    if any(charge.cost_nanousd is None for charge in end.charges):
-        counts.unknown_cost += 1
+    for charge in end.charges:
+        if charge.cost_nanousd is None:
+            counts.unknown_cost += 1
+            break
     first_ms = end.first_token_ms
     if first_ms is None:
         return
@@ -138,11 +141,14 @@ def _add_request(counts: _Counts, end: End) -> None:
 def _add_charge(counts: _Counts, charge: Charge) -> None:
     usage = charge.usage
     prompt, completion = usage.prompt_tokens, usage.completion_tokens
-    counts.prompt_tokens += prompt or 0
-    counts.completion_tokens += completion or 0
-    counts.cost_nanousd += charge.cost_nanousd or 0
     if prompt is None or completion is None:
         counts.unknown_usage += 1
+    if prompt:
+        counts.prompt_tokens += prompt
+    if completion:
+        counts.completion_tokens += completion
+    if charge.cost_nanousd:
+        counts.cost_nanousd += charge.cost_nanousd
 
 
 def _observe(histogram: dict[int, int], value_ms: float) -> None:

@@ -17,7 +17,6 @@ from inference.decisions.switched import left_of_plan
 from inference.errors import GatewayError, NoCapacity, QueueFull, QueueTimeout, RequestShed
 from inference.gateway.attempts import Attempt
 from inference.gateway.dispatch import Placement, Prompt
-from inference.gateway.headers import Headers
 from inference.gateway.refusals import refusal_of
 from inference.gateway.trimming import may_be_trimmed, trimmed
 from inference.observability.queue_metrics import Shed
@@ -59,6 +58,8 @@ def degrade(exchange: "Exchange", plan: Plan) -> Plan:
 
 def still_on(exchange: "Exchange", plan: Plan) -> Plan:
     """The plan without what was switched off since, or raise the refusal a new one would be."""
+    if exchange.services.snapshots.current is exchange.snapshot:
+        return plan
     left = _left_of(exchange, plan)
     if isinstance(left, Refusal):
         raise refusal_of(left, now=exchange.services.clock())
@@ -118,7 +119,7 @@ def take_hedge(exchange: "Exchange", plan: Plan, tried: Sequence[Tried]) -> Atte
     rooms = dispatcher.free_rooms(plan, tried, now_s=started.mono_s)
     if not rooms or is_repeat(rooms, tried) or rooms[0].is_panic or _is_busy(exchange, plan):
         return None
-    if not dispatcher.may_attempt(plan.route, is_retry=True, now_s=started.mono_s):
+    if not dispatcher.may_retry(plan.route, started.mono_s):
         return None
     prompt = exchange.routed_prompt()
     placement = dispatcher.place(plan, rooms, prompt=prompt, now_s=started.mono_s)
@@ -135,11 +136,6 @@ def turn_record(exchange: "Exchange") -> dict[str, object]:
     if exchange.queued_ms:
         record["queued_ms"] = exchange.queued_ms
     return record
-
-
-def degraded_headers(exchange: "Exchange") -> Headers:
-    """Which steps changed the answer, for whoever reads it."""
-    return ((b"x-headworks-degraded", ",".join(exchange.degraded).encode()),)
 
 
 def _is_busy(exchange: "Exchange", plan: Plan) -> bool:

@@ -88,10 +88,11 @@ class Leases:
         """
         now_s = self._stopwatch()
         slices = self._shelf.of_all(claims)
-        for one, claim in zip(slices, claims, strict=True):
+        pairs = list(zip(slices, claims, strict=True))
+        for one, claim in pairs:
             if not one.suffices(claim, now_s):
                 return self._take_slowly(Permit(permit_id, claims, slices), now_s)
-        for one, claim in zip(slices, claims, strict=True):
+        for one, claim in pairs:
             if claim.take:
                 self._use(one, claim, now_s)
         return Permit(permit_id, claims, slices)

@@ -129,10 +129,9 @@ class GatewayMetrics:
         self, route_id: str | None, outcome: Outcome, *, total_s: float, first_token_s: float | None
     ) -> None:
         """Count how it ended; every arrival ends once."""
-        route_id = route_id or NO_ROUTE
-        route = self._routes.get(route_id)
+        route = self._routes.get(route_id or NO_ROUTE)
         if route is None:
-            route = self._routes[route_id] = _RouteCounts()
+            route = self._routes[route_id or NO_ROUTE] = _RouteCounts()
         self.requests -= 1
         route.ended[outcome] += 1
         route.duration.observe(total_s)

@@ -2,18 +2,21 @@
 
 import asyncio
 import gc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
 
-from inference.contract.codec import CodecError, assemble, decode_section, index_section
+from inference.contract.codec import CodecError, assemble, decode_records, index_section
 from inference.contract.sealing import SealError
 from inference.contract.snapshot import ConfigSnapshot, Manifest
 from inference.contract.vitals import Applied
-from inference.decisions.validation import Host, Problem, problems_in_section, sections_to_check
+from inference.decisions.validation import Host, Problem, sections_to_check, steps_in_section
 from inference.snapshots.source import SnapshotSource, SourceFault, open_manifest, open_section
+
+# After so many records the loop turns, however many there are: a request waits for 2 ms at most.
+_RECORDS_A_TURN = 50
 
 Listener = Callable[[ConfigSnapshot], None]
 
@@ -50,6 +53,7 @@ class SnapshotHolder:
         self._data_key = data_key
         self._host = Host(own_ports, allow_remote_code, allow_fake_workers)
         self._sections: _Sections = {}
+        self._retired: list[_Section] = []
         self._listeners: list[Listener] = []
         self._settled: bytes | None = None
         self._is_ready = asyncio.Event()
@@ -78,6 +82,7 @@ class SnapshotHolder:
         a bad one is refused, logged and shown in `applied`, and asked for again only if the fault
         was the source's. Raises what the source raises.
         """
+        await self._drop_retired()
         sealed = await source.manifest()
         if sealed is None or sealed == self._settled:
             return None
@@ -118,6 +123,7 @@ class SnapshotHolder:
     async def _prepare(
         self, manifest: Manifest, source: SnapshotSource
     ) -> tuple[ConfigSnapshot, _Sections]:
+        gc.collect()  # or the garbage there is would be spared with the records, and kept for ever
         sections: dict[str, _Section] = {}
         for name, digest in manifest.sections.items():
             held = self._sections.get(name)
@@ -134,22 +140,40 @@ class SnapshotHolder:
     async def _fetch(self, name: str, digest: str, source: SnapshotSource) -> _Section:
         """Read one section, and let the loop turn: requests are served meanwhile."""
         payload = open_section(self._data_key, digest, await source.section(digest))
+        await asyncio.sleep(0)
+        records: list[Any] = []
         try:
-            records = decode_section(name, payload)
+            for record in decode_records(name, payload):
+                records.append(record)
+                if len(records) % _RECORDS_A_TURN == 0:
+                    _spare()
+                    await asyncio.sleep(0)
         except CodecError as error:
             raise SnapshotRefused(f"section {name} cannot be read: {error}") from error
         index = index_section(name, records)
         if len(index) != len(records):
             raise SnapshotRefused(f"section {name} holds two records for one place")
+        _spare()
         await asyncio.sleep(0)
         return _Section(digest, index)
 
     async def _check(self, snapshot: ConfigSnapshot, sections: _Sections) -> None:
         changed = [name for name, one in sections.items() if self._sections.get(name) is not one]
         for name in sections_to_check(changed, sections):
-            problems = problems_in_section(snapshot, name, self._host)
+            problems = []
+            for number, step in enumerate(steps_in_section(snapshot, name, self._host), 1):
+                if step is not None:
+                    problems.append(step)
+                if number % _RECORDS_A_TURN == 0:
+                    await asyncio.sleep(0)
             if problems:
                 raise SnapshotRefused(_words(problems))
+            await asyncio.sleep(0)
+
+    async def _drop_retired(self) -> None:
+        """Let go of what the last swap left, little by little: to free a record takes time too."""
+        while self._retired:
+            del self._retired[-1]
             await asyncio.sleep(0)
 
     def _refuse(self, version: int | None, why: str) -> None:
@@ -159,26 +183,27 @@ class SnapshotHolder:
         self.applied = refused
 
     def _swap(self, snapshot: ConfigSnapshot, sections: _Sections) -> None:
+        self._retired += self._sections.values()
         self._sections = sections
         self.current = snapshot
         self.applied = Applied(snapshot.lineage, snapshot.version)
         for listener in self._listeners:
             listener(snapshot)
         self._is_ready.set()
-        _freeze()
+        _spare()
         log.info("snapshot applied", snapshot_version=snapshot.version, lineage=snapshot.lineage)
 
 
-def _freeze() -> None:
-    """Spare the collector the snapshot's thousands of records, which never form cycles.
+def _spare() -> None:
+    """Spare the collector the records so far, which never form cycles: few at once, so it is quick.
 
-    It collects first, or the garbage of the moment would be kept for ever.
+    It collects what is new first.
     """
-    gc.collect()
+    gc.collect(0)
     gc.freeze()
 
 
-def _words(problems: tuple[Problem, ...]) -> str:
+def _words(problems: Sequence[Problem]) -> str:
     first = problems[0]
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return f"{first.section} {first.record_id} {first.field}: {first.message}{more}"

@@ -9,6 +9,7 @@ import structlog
 from inference.contract.values import frozen
 from inference.errors import (
     GatewayError,
+    InternalError,
     UpstreamBadAnswer,
     UpstreamClosed,
     UpstreamTimedOut,
@@ -23,6 +24,11 @@ MAX_HEAD_BYTES = 64 * 1024
 # it waits, as it would for a slow client of its own.
 READ_AHEAD_BYTES = 128 * 1024
 
+
+AnswerHead = tuple[int, bytes, bytes]
+"""Status, content-type and retry-after."""
+Take = Callable[[bytes], bool]
+"""Takes what a worker said, b"" being its end; False once it wants no more for now."""
 
 log = structlog.get_logger(__name__)
 
@@ -48,7 +54,7 @@ class Answer:
     """A response being received; whoever holds it must `close` it, as often as they like.
 
     `status`, `content_type` and `retry_after` are there once `wait_head` has returned. `began_s` is
-    when the request was sent, on the loop's clock. Every error it raises is an UpstreamError.
+    when the request was sent, on the loop's clock. Every error of its own is an UpstreamError.
     """
 
     # made of what differs from these, which takes a third of the time that setting all does
@@ -64,12 +70,17 @@ class Answer:
     _size = 0
     _framing_bytes = 0
     _has_body = False
+    _is_flowing = False
     _has_length = False
     _is_interim = False
     _error: GatewayError | None = None
     _waiter: asyncio.Future[None] | None = None
     _due_s: float | None = None
+    _take: Take | None = None
+    _fault: GatewayError | None = None
+    _left_s: Callable[[], float] | None = None
     _alarm: asyncio.TimerHandle | None = None
+    parser: "httptools.HttpResponseParser | None" = None
 
     def __init__(
         self,
@@ -85,7 +96,6 @@ class Answer:
         self._timeouts = timeouts
         self._watchdog = watchdog
         self._on_settled: Callable[[Answer], None] | None = on_settled
-        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         self._chunks: list[bytes] = []
         self.began_s = self._quiet_since_s = loop.time()
         watchdog.set(timeouts.first_byte_s, self._check_time)
@@ -94,7 +104,15 @@ class Answer:
         """Return once status and headers are there."""
         while not self.has_head:
             if pulse is None:
-                await self._wait(None)
+                if self._error is not None:
+                    raise self._error
+                self._waiter = self._loop.create_future()
+                try:
+                    await self._waiter
+                finally:
+                    self._waiter = None
+                if self._error is not None:
+                    raise self._error
             elif not await self._wait(pulse.left_s()) and not self.has_head:
                 await pulse.beat()
 
@@ -108,11 +126,34 @@ class Answer:
                 return b""
             if not await self._wait(wait_s):
                 return None
-        data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
-        self._chunks = []
-        self._size = 0
+        data = self._taken()
         self._resume()
         return data
+
+    async def relay(self, take: Take, left_s: Callable[[], float]) -> bool:
+        """Give `take` all that comes, from the call that received it, until it wants no more.
+
+        It gets b"" at the end of a complete answer; what it raises is raised here. False says that
+        `left_s`, which is asked again whenever the time it gave is over, has run out.
+        """
+        self._take, self._left_s = take, left_s
+        try:
+            self._offer()
+            while self._take is not None:
+                await self._wait(left_s())
+                if self._take is not None and left_s() <= 0:
+                    return False
+            if self._fault is not None:
+                raise self._fault
+            return True
+        finally:
+            self._take = self._left_s = None
+
+    def taken_whole(self) -> bytes | None:
+        """All of it if all is here already and of no great size; None is for `read_all` to read."""
+        if not self.is_complete or self._size > READ_AHEAD_BYTES:
+            return None
+        return self._taken()
 
     async def read_all(self, limit_bytes: int) -> bytes:
         """Return the whole body; one longer than the limit is an UpstreamBadAnswer."""
@@ -149,18 +190,16 @@ class Answer:
     def has_unread(self) -> bool:
         return bool(self._chunks)
 
-    def drop_parser(self) -> None:
-        """Forget the parser, which refers back to this object."""
-        self._parser = None
-
     def feed(self, data: bytes) -> None:
         """Take what the connection received."""
-        self.has_bytes = True
+        if not self.has_bytes:
+            self.has_bytes = True
+            self.parser = httptools.HttpResponseParser(self)
         had_head = self.has_head
         self._framing_bytes += len(data)
         try:
-            if self._parser is not None:
-                self._parser.feed_data(data)
+            if self.parser is not None:
+                self.parser.feed_data(data)
         except httptools.HttpParserCallbackError as error:
             log.error("answer parser failed", exc_info=error)
             self.keeps_alive = False
@@ -168,32 +207,62 @@ class Answer:
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self.keeps_alive = False
             self.fail(UpstreamBadAnswer())
+        if self._is_flowing and self._take is not None and len(self._chunks) == 1:
+            self._quiet_since_s = self._loop.time()
+            part, self._chunks, self._size = self._chunks[0], [], 0
+            self._give(part)
+            return
         if self._framing_bytes > MAX_HEAD_BYTES and not self.is_complete:
             self.fail(UpstreamBadAnswer())
         if not self.has_head:
             return
         if self.is_complete:
             self._watchdog.clear()
+        elif self._has_body:
+            if self._size:
+                self._quiet_since_s = self._loop.time()
         elif self._size:
-            self._note_progress()
+            self._note_first_byte()
+        if self._take is not None and self._error is None:
+            self._offer()
+        elif self._size or self.is_complete or not had_head:
+            self._wake()
         if self._size > READ_AHEAD_BYTES and not self.is_complete:
             self._pause()
-        if self._size or self.is_complete or not had_head:
-            self._wake()
+
+    def take(self, head: AnswerHead, body: bytes) -> None:
+        """Take an answer that came whole, whose head is known."""
+        if self._error is not None:
+            return
+        self.has_bytes = self.has_head = self.is_complete = self.keeps_alive = True
+        self.status, self.content_type, self.retry_after = head
+        if body:
+            self._chunks.append(body)
+            self._size = len(body)
+        self._watchdog.clear()
+        if self._take is not None:
+            self._offer()
+        elif self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    @property
+    def head(self) -> AnswerHead:
+        """What was read of its head."""
+        return self.status, self.content_type, self.retry_after
 
     def end(self, error: Exception | None) -> None:
         """Take note that the connection is gone; a body of no stated length ends this way."""
         if error is None and self.has_head and not self._has_length and self._error is None:
             self.is_complete = True
             self._watchdog.clear()
-            self._wake()
+            self._offer()  # which wakes who waits
         else:
             self.fail(UpstreamClosed())
 
     def fail(self, error: GatewayError) -> None:
         """Make this the outcome, unless there is one, and cut the connection off."""
         if self._error is None and not self.is_complete:
-            self._error = error
+            self._error, self._is_flowing = error, False
             self._watchdog.clear()
             self._transport.abort()
             self._wake()
@@ -214,9 +283,9 @@ class Answer:
                 self.retry_after = value
 
     def on_headers_complete(self) -> None:
-        if self._parser is None or self.is_complete:
+        if self.parser is None or self.is_complete:
             return
-        self.status = self._parser.get_status_code()
+        self.status = self.parser.get_status_code()
         self._is_interim = self.status < 200
         self.has_head = not self._is_interim
 
@@ -229,9 +298,36 @@ class Answer:
     def on_message_complete(self) -> None:
         if self._is_interim:
             self._is_interim = False
-        elif self._parser is not None and not self.is_complete:
-            self.is_complete = True
-            self.keeps_alive = self._parser.should_keep_alive()
+        elif self.parser is not None and not self.is_complete:
+            self.is_complete, self._is_flowing = True, False
+            self.keeps_alive = self.parser.should_keep_alive()
+
+    def _taken(self) -> bytes:
+        """The bytes that came and were not read."""
+        data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        self._chunks = []
+        self._size = 0
+        return data
+
+    def _offer(self) -> None:
+        """Give what came to whoever takes it as it comes; who wants no more is woken."""
+        while self._take is not None and (self._chunks or self.is_complete):
+            self._give(self._taken())
+        if self._take is None:
+            self._wake()
+
+    def _give(self, data: bytes) -> None:
+        assert self._take is not None
+        try:
+            if self._take(data):
+                return
+        except GatewayError as error:
+            self._fault = error
+        except Exception:
+            log.exception("answer not passed on")
+            self._fault = InternalError()
+        self._take = None
+        self._wake()
 
     async def _wait(self, wait_s: float | None) -> bool:
         """Wait for something to happen; False if it was `wait_s` that passed."""
@@ -266,6 +362,8 @@ class Answer:
         self._alarm = None
         if self._due_s is None:
             return
+        if self._left_s is not None:
+            self._due_s = self._loop.time() + self._left_s()
         if self._due_s > self._loop.time():
             self._alarm = self._loop.call_at(self._due_s, self._ring)
         else:
@@ -282,12 +380,10 @@ class Answer:
             self._quiet_since_s = self._loop.time()
             self._transport.resume_reading()
 
-    def _note_progress(self) -> None:
-        if self._error is not None:
-            return
-        self._quiet_since_s = self._loop.time()
-        if not self._has_body:
-            self._has_body = True
+    def _note_first_byte(self) -> None:
+        if self._error is None:
+            self._quiet_since_s = self._loop.time()
+            self._has_body = self._is_flowing = True
             self._watchdog.set(self._timeouts.idle_s, self._check_time)
 
     def _check_time(self) -> None:

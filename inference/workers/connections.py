@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 
 from inference.contract.values import frozen
 from inference.errors import UpstreamClosed, UpstreamForbidden, UpstreamUnreachable
+from inference.heads import HeadMemory
 from inference.watchdog import Watchdog
-from inference.workers.answers import Answer, Pulse, Timeouts
+from inference.workers.answers import Answer, AnswerHead, Pulse, Timeouts
 
 # Servers close an idle connection after 5 s (uvicorn, so vLLM) to some minutes; a stale one costs a
 # retry, so the limit only keeps those of a worker that is gone from staying.
@@ -27,6 +28,8 @@ _KEEPALIVE = ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 5), (socket.TCP_
 
 # A stream's closing chunk usually follows its last event within the same millisecond.
 LINGER_S = 1.0
+
+_OK = 200
 
 IsForbidden = Callable[[str, int], bool]
 """Whether this resolved address and port may not be connected to."""
@@ -90,9 +93,25 @@ class Connection(asyncio.Protocol):
         if answer is None or answer.is_complete:
             self.abort()  # nobody asked
             return
-        answer.feed(data)
+        if answer.has_bytes:
+            answer.feed(data)
+        else:
+            self._feed_first(answer, data)
         if self._linger is not None:
             self._go_on_lingering(answer)
+
+    def _feed_first(self, answer: Answer, data: bytes) -> None:
+        """Take the first of an answer, which mostly is all of it, under a head that came before."""
+        heads = self._origin.heads
+        found = heads.find(data)
+        if found is not None:
+            head, length, start = found
+            if len(data) == start + length:
+                answer.take(head, data[start:])
+                return
+        answer.feed(data)
+        if found is None and answer.is_complete and answer.keeps_alive and answer.status == _OK:
+            heads.learn(data, answer.head)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -108,8 +127,9 @@ class Connection(asyncio.Protocol):
         if answer is not self._answer:
             return
         if self._may_be_kept(answer):
-            self._detach()
-            self._origin.keep(self)
+            answer.parser = None  # which refers back to it
+            self._answer = None
+            self._origin.keep(self, self._loop)
         elif answer.may_linger and self.is_usable and not answer.is_complete:
             self._linger = self._loop.call_later(LINGER_S, self.abort)
         else:
@@ -118,7 +138,7 @@ class Connection(asyncio.Protocol):
 
     def _detach(self) -> None:
         if self._answer is not None:
-            self._answer.drop_parser()
+            self._answer.parser = None  # which refers back to it
             self._answer = None
 
     def _may_be_kept(self, answer: Answer) -> bool:
@@ -161,6 +181,7 @@ class Origin:
         self._all: set[Connection] = set()
         self._idle: dict[Connection, None] = {}
         self._sweep: asyncio.TimerHandle | None = None
+        self.heads: HeadMemory[AnswerHead] = HeadMemory()
         self.host_header = _host_header(host, port, is_tls=tls is not None)
 
     @property
@@ -181,10 +202,15 @@ class Origin:
             return await self._ask(request, timeouts, pulse)
         answer = kept.send(request, timeouts)
         try:
-            return await _with_head(answer, pulse)
+            await answer.wait_head(pulse)
+            return answer
         except UpstreamClosed:
+            answer.close()
             if answer.has_bytes:
                 raise
+        except BaseException:
+            answer.close()
+            raise
         try:
             return await self._ask(request, timeouts, pulse)
         except UpstreamClosed as error:
@@ -195,9 +221,8 @@ class Origin:
         """Take note of a new connection."""
         self._all.add(connection)
 
-    def keep(self, connection: Connection) -> None:
+    def keep(self, connection: Connection, loop: asyncio.AbstractEventLoop) -> None:
         """Take back a connection that is free."""
-        loop = asyncio.get_running_loop()
         connection.idle_since_s = loop.time()
         self._idle[connection] = None
         if self._sweep is None:
@@ -224,8 +249,9 @@ class Origin:
         return await _with_head(connection.send(request, timeouts), pulse)
 
     def _newest_idle(self) -> Connection | None:
-        while self._idle:
-            connection, _ = self._idle.popitem()
+        idle = self._idle
+        while idle:
+            connection, _ = idle.popitem()
             if connection.is_usable:
                 return connection
         return None

@@ -20,7 +20,7 @@ from django.db import connection
 
 from tests.installation import ROOT, free_port, wait_until
 
-START_S = 30
+START_S = 120
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,9 @@ from tests.inference.gateway.client import chat
 from tests.inference.gateway.rig import running_gateway
 from tests.upstream.fixtures import Upstream
 
+pytestmark = pytest.mark.slow
+
+
 OVERLAP_S = 10
 CREDENTIAL = "CANARY-upstream-secret-7Qf2"
 
@@ -100,7 +103,6 @@ async def test_a_pool_that_got_another_name_still_sends_its_credential(
     assert call.headers["authorization"] == f"Bearer {CREDENTIAL}"
 
 
-@pytest.mark.slow
 def test_no_live_answer_message_or_page_of_a_pool_holds_its_credential(
     admin: Caller, served: Any, renamed: str, actor: Actor, state_store: Any, collected_files: None
 ) -> None:

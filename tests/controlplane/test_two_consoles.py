@@ -41,7 +41,7 @@ from tests.installation import ROOT
 
 pytestmark = pytest.mark.slow
 
-ROUNDS = 20
+ROUNDS = 9
 PASSWORD = "a-long-enough-passphrase-4"
 HASHERS = settings.PASSWORD_HASHERS
 """Those of a console that runs by itself; tests have a quicker one."""

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from asgiref.testing import ApplicationCommunicator
 
-SOON_S = 5.0
+SOON_S = 30.0
 QUIET_S = 0.3
 
 

@@ -32,7 +32,7 @@ from dashboards.kinds import Page
 from dashboards.registry import panels_of
 from tests.dashboards.living import LivingFleet
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
 QUERIES = 14
 PASSWORD = "a-long-enough-passphrase-4"
@@ -201,7 +201,6 @@ def test_changes_of_people_and_prices_are_told_by_names(
     assert newest[:2] == ["Password of mira set", "Role operator granted to mira"]
 
 
-@pytest.mark.slow
 def test_each_tile_leads_to_where_its_figure_comes_from(
     reader: Client, actor: Actor, organisation: Organisation
 ) -> None:

@@ -28,9 +28,12 @@ from tests.dashboards.factory import scene
 from tests.dashboards.sockets import SOON_S, Socket
 from tests.dashboards.watchers import Watcher
 
+pytestmark = pytest.mark.slow
+
+
 ORIGIN = "http://localhost:8300"
 RECHECK_S = 0.05
-CYCLES, AT_ONCE = 300, 10
+CYCLES, AT_ONCE = 120, 10
 NOTICED_S = 10.0
 
 
@@ -224,7 +227,6 @@ async def test_a_slow_reader_gets_the_newest_message_not_a_queue() -> None:
     assert sent.empty()
 
 
-@pytest.mark.slow
 async def test_sockets_that_end_leave_nothing_behind(
     watchers: list[Watcher], layer: object, watches: Watches
 ) -> None:
@@ -296,7 +298,6 @@ async def own_layer(own_store: OwnStore) -> AsyncIterator[object]:
     channel_layers.set("default", usual)
 
 
-@pytest.mark.slow
 async def test_after_a_restart_of_the_layers_store_a_socket_hears_again_or_is_closed(
     watchers: list[Watcher], own_store: OwnStore, own_layer: object
 ) -> None:

@@ -1,20 +1,31 @@
 """Which route and targets a request gets."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from inference.contract.events import PriceUsed
-from inference.contract.kinds import PoolPower, PriorityClass, TaskClass
+from inference.contract.kinds import (
+    Endpoint,
+    PoolPower,
+    PriorityClass,
+    SwitchSubject,
+    TaskClass,
+)
 from inference.contract.snapshot import (
     MatchRecord,
     ModelRecord,
     OrganisationRecord,
     PriceRecord,
+    RouteRecord,
     RuleRecord,
     ScheduleRecord,
+    SwitchRecord,
     TargetRecord,
 )
+from inference.decisions.endpoints import EVERYTHING
+from inference.decisions.groundwork import Groundwork
 from inference.decisions.plan import (
     LeftOut,
     LeftOutReason,
@@ -311,3 +322,37 @@ def test_a_plan_says_what_the_request_counts_as() -> None:
     plan = plan_over("a", request=replace(FACTS, priority=PriorityClass.BATCH, tags=("x",)))
     assert isinstance(plan, Plan)
     assert (plan.standing.priority, plan.standing.tags) == (PriorityClass.BATCH, ("x",))
+
+
+@pytest.mark.parametrize("u", [0.0, 0.3, 0.99])
+@pytest.mark.parametrize("is_thrown", [False, True])
+def test_groundwork_that_was_used_before_changes_no_plan(u: float, is_thrown: bool) -> None:
+    small = RouteRecord("rt_s", "org_a", "small", (TargetRecord("tgt_s", "pool_a", 1),))
+    two = (TargetRecord("tgt_a", "pool_a", 1), TargetRecord("tgt_b", "pool_b", 2, tier=1))
+    when = MatchRecord(prompt_tokens_min=50)
+    rule = RuleRecord("rul_a", "long", when, (TargetRecord("tgt_c", "pool_b", 1),))
+    route = RouteRecord("rt_m", "org_a", "m", two, aliases=("n",), rules=(rule,))
+    pools = tuple(pool_record(name, "http://127.0.0.1:1/v1") for name in "ab")
+    snapshot = configuration(*pools, routes=(small, route))
+    if is_thrown:
+        switch = SwitchRecord("swi_a", "org_a", SwitchSubject.POOL, "pool_a", expires_at=NOW + 10)
+        thrown = {("org_a", SwitchSubject.POOL, "pool_a"): switch}
+        snapshot = replace(snapshot, switches={"swi_a": switch}, thrown=thrown)
+    ground = Groundwork(snapshot, EVERYTHING)
+    changes: list[dict[str, Any]] = [
+        {},
+        {"model": "n", "tags": ("a",), "priority": PriorityClass.BATCH},
+        {"model": "small", "session": "s"},
+        {"model": "nowhere"},
+        {"prompt_tokens": 100},
+        {"target_id": "tgt_c"},
+        {"target_id": "tgt_x"},
+        {"endpoint": Endpoint.EMBEDDINGS},
+    ]
+    for now in (NOW, NOW + 20, NOW):
+        for change in changes:
+            request = replace(FACTS, **change)
+            plain = plan_request(snapshot, KEY, request=request, now=now, u=u)
+            assert (
+                plan_request(snapshot, KEY, request=request, now=now, u=u, ground=ground) == plain
+            )

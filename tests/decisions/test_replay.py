@@ -25,6 +25,9 @@ from inference.decisions.replay_report import errors_of, is_good, percentile
 from tests.decisions.fleets import KEY, configured, pool
 from tests.decisions.step_engine import Happened, Speed, StepWorker, run_engines
 
+pytestmark = pytest.mark.slow
+
+
 SPEEDS = {"pool_a": Speed(), "pool_b": Speed(step_s=0.02, token_s=0.0002, request_s=0.0008)}
 SLOTS = 64
 

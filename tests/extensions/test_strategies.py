@@ -14,6 +14,9 @@ from inference.decisions.routing.base import Room, RoutingStrategy, Wish
 from inference.decisions.routing.registry import REGISTRY
 from tests.decisions.candidates import Candidate, room
 
+pytestmark = pytest.mark.slow
+
+
 _chance = random.Random(7)
 
 WORKERS = [

@@ -28,7 +28,7 @@ STREAMS = 20
 WORDS = 20
 GAP_MS = 100.0
 LONG = Behaviour(text=" ".join(["one"] * WORDS), gap_ms=GAP_MS)
-SOON_S = 30.0
+SOON_S = 60.0
 JOBS = ("celery", "worker")
 ROLES = (
     *(("uvicorn",), JOBS, ("record_usage",), ("run_feed",)),

@@ -26,7 +26,7 @@ from tests.upstream.script import Behaviour
 
 pytestmark = pytest.mark.fault
 
-SOON_S = 30.0
+SOON_S = 60.0
 
 
 @contextmanager

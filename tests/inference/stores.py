@@ -13,7 +13,7 @@ from redis.exceptions import RedisError
 
 from controlplane.local.valkey import DATA, find_binary, state_rules
 
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0
 POLL_S = 0.01
 _PASSWORD = "own-store"
 

@@ -71,7 +71,7 @@ async def test_one_turn_is_one_write(journal: Journal, monkeypatch: pytest.Monke
 
 
 async def test_a_cancelled_callers_end_is_written_all_the_same(journal: Journal) -> None:
-    closing = asyncio.create_task(journal.close(end(1)))
+    closing = journal.close(end(1))
     await asyncio.sleep(0)
     closing.cancel()
     with suppress(asyncio.CancelledError):
@@ -319,7 +319,7 @@ async def test_nothing_is_written_after_release(journal: Journal, tmp_path: Path
 
 async def test_what_waits_at_release_is_written(tmp_path: Path) -> None:
     journal = Journal.create(tmp_path)
-    closing = asyncio.create_task(journal.close(end(1)))
+    closing = journal.close(end(1))
     await asyncio.sleep(0)
     journal.release()
     assert await closing == 1

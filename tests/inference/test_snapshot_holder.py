@@ -292,6 +292,34 @@ async def test_the_loop_turns_between_sections() -> None:
     assert turns >= 6
 
 
+async def test_the_loop_turns_within_a_large_section_and_while_an_old_one_goes() -> None:
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    def large(version: int) -> Published:
+        routes = tuple(
+            replace(ROUTE, id=f"rt_{number}", name=f"m{number}", max_attempts=version)
+            for number in range(1_000)
+        )
+        return build(version, routes=routes)
+
+    holder, shelf = SnapshotHolder(DATA_KEY), Shelf(large(1))
+    counting = asyncio.create_task(count_turns())
+    for version in (1, 2):
+        shelf.put(large(version))
+        before = turns
+        assert await holder.take(shelf)
+        assert turns - before >= 2 * 1_000 / 50  # as it is decoded, and as it is checked
+    assert await holder.take(shelf) is None
+    assert holder._retired == []
+    counting.cancel()
+
+
 async def test_nobody_sees_half_a_snapshot() -> None:
     holder = SnapshotHolder(DATA_KEY)
     shelf = Shelf(build(1))

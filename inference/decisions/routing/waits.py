@@ -22,26 +22,33 @@ MAX_KV = 0.99
 """A cache that says it is full all the same makes no infinite wait of it."""
 
 
+def waits_of(workers: Sequence[Candidate]) -> list[float]:
+    """How long a request would wait at each: 1 is a second of prefill or one full batch."""
+    return [
+        (one.prefill_tokens + one.peers_prefill_tokens) / one.prefill_rate
+        + (one.inflight + one.peers_inflight) / one.concurrency
+        + (_kv_term(kv) if (kv := one.kv_used) else 0.0)
+        for one in workers
+    ]
+
+
 def wait_of(worker: Candidate) -> float:
-    """How long a request would wait at a worker: 1 is a second of prefill or one full batch."""
-    wait = (worker.prefill_tokens + worker.peers_prefill_tokens) / worker.prefill_rate + (
-        worker.inflight + worker.peers_inflight
-    ) / worker.concurrency
-    kv = worker.kv_used
-    return wait + _kv_term(kv) if kv else wait
+    """How long it would wait at one."""
+    return waits_of((worker,))[0]
 
 
 def score_of(worker: Candidate) -> Score:
     """The same, term by term."""
+    kv = worker.kv_used
     return Score(
-        prefill=(worker.prefill_tokens + worker.peers_prefill_tokens) / worker.prefill_rate,
-        requests=(worker.inflight + worker.peers_inflight) / worker.concurrency,
-        kv=_kv_term(worker.kv_used or 0.0),
+        (worker.prefill_tokens + worker.peers_prefill_tokens) / worker.prefill_rate,
+        (worker.inflight + worker.peers_inflight) / worker.concurrency,
+        _kv_term(kv) if kv else 0.0,
     )
 
 
 def pick_least(
-    rooms: Sequence[Room[C]], *, u: float, wait_at: Callable[[C], float] = wait_of
+    rooms: Sequence[Room[C]], *, u: float, wait_at: Callable[[C], float] | None = None
 ) -> Choice[C]:
     """The worker with the least wait of at least one; of equals, one of the first target's.
 
@@ -82,28 +89,38 @@ def _kv_term(kv: float) -> float:
 
 
 def _least(
-    rooms: Sequence[Room[C]], wait_at: Callable[[C], float]
+    rooms: Sequence[Room[C]], wait_at: Callable[[C], float] | None
 ) -> tuple[float, list[tuple[Room[C], C]]]:
     """The least wait there is, and all who have it."""
-    least = inf
-    equals: list[tuple[Room[C], C]] = []
-    for room in rooms:
-        for worker in room.workers:
-            wait = wait_at(worker)
-            if wait < least - EQUAL:
-                least, equals = wait, [(room, worker)]
-            elif wait <= least + EQUAL:
-                equals.append((room, worker))
-    return least, equals
+    if len(rooms) == 1:
+        room = rooms[0]
+        workers = room.workers
+        waits = waits_of(workers) if wait_at is None else [*map(wait_at, workers)]
+        least = min(waits)
+        most = least + EQUAL
+        return least, [(room, workers[n]) for n, wait in enumerate(waits) if wait <= most]
+    ranked = [
+        (wait, room, worker)
+        for room in rooms
+        for worker, wait in zip(
+            room.workers,
+            waits_of(room.workers) if wait_at is None else map(wait_at, room.workers),
+            strict=True,
+        )
+    ]
+    least = min([wait for wait, _, _ in ranked])
+    most = least + EQUAL
+    return least, [(room, worker) for wait, room, worker in ranked if wait <= most]
 
 
 def _one_of(equals: Sequence[tuple[Room[C], C]], u: float) -> tuple[Room[C], C]:
     """The first target's of them: their order was drawn by weight. Its workers are drawn evenly."""
     if len(equals) == 1:
         return equals[0]
-    first = min(room.position for room, _ in equals)
-    seats = [one for one in equals if one[0].position == first]
-    return seats[draw_evenly(len(seats), u)[0]]
+    if equals[0][0] is not equals[-1][0]:
+        first = min([room.position for room, _ in equals])
+        equals = [one for one in equals if one[0].position == first]
+    return equals[draw_evenly(len(equals), u)[0]]
 
 
 def _two_of(rooms: Sequence[Room[C]], u: float) -> tuple[list[Room[C]], float]:

@@ -1,5 +1,8 @@
 """POST /v1/responses, and what is answered to those who ask for one again."""
 
+from collections.abc import Coroutine
+from typing import Any
+
 from inference.contract.kinds import Endpoint
 from inference.errors import NoCapacity, ResponseNotFound
 from inference.gateway.auth import identify
@@ -10,9 +13,9 @@ from inference.gateway.refusals import check_caller
 from inference.gateway.services import Services
 
 
-async def respond_to(services: Services, downstream: Downstream) -> None:
+def respond_to(services: Services, downstream: Downstream) -> Coroutine[Any, Any, None]:
     """Answer with a response, whole or as a stream."""
-    await run(Exchange(services, downstream, endpoint=Endpoint.RESPONSES))
+    return run(Exchange(services, downstream, endpoint=Endpoint.RESPONSES))
 
 
 async def find_response(services: Services, downstream: Downstream) -> None:

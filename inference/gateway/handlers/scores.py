@@ -1,5 +1,8 @@
 """POST /v1/rerank and /v1/score, at the other paths that servers have them at too."""
 
+from collections.abc import Coroutine
+from typing import Any
+
 from inference.contract.kinds import Endpoint
 from inference.gateway.downstream import Downstream
 from inference.gateway.exchange import Exchange
@@ -7,11 +10,11 @@ from inference.gateway.pipeline import run
 from inference.gateway.services import Services
 
 
-async def rerank(services: Services, downstream: Downstream) -> None:
+def rerank(services: Services, downstream: Downstream) -> Coroutine[Any, Any, None]:
     """Answer with documents in the order of their bearing on a query."""
-    await run(Exchange(services, downstream, endpoint=Endpoint.RERANK))
+    return run(Exchange(services, downstream, endpoint=Endpoint.RERANK))
 
 
-async def score(services: Services, downstream: Downstream) -> None:
+def score(services: Services, downstream: Downstream) -> Coroutine[Any, Any, None]:
     """Answer with how near texts are to each other."""
-    await run(Exchange(services, downstream, endpoint=Endpoint.SCORE))
+    return run(Exchange(services, downstream, endpoint=Endpoint.SCORE))

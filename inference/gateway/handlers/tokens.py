@@ -1,5 +1,8 @@
 """POST /tokenize and /detokenize, which are vLLM's."""
 
+from collections.abc import Coroutine
+from typing import Any
+
 from inference.contract.kinds import Endpoint
 from inference.gateway.downstream import Downstream
 from inference.gateway.exchange import Exchange
@@ -7,11 +10,11 @@ from inference.gateway.pipeline import run
 from inference.gateway.services import Services
 
 
-async def tokenize(services: Services, downstream: Downstream) -> None:
+def tokenize(services: Services, downstream: Downstream) -> Coroutine[Any, Any, None]:
     """Answer with the tokens a text or a conversation is made of."""
-    await run(Exchange(services, downstream, endpoint=Endpoint.TOKENIZE))
+    return run(Exchange(services, downstream, endpoint=Endpoint.TOKENIZE))
 
 
-async def detokenize(services: Services, downstream: Downstream) -> None:
+def detokenize(services: Services, downstream: Downstream) -> Coroutine[Any, Any, None]:
     """Answer with the text of tokens."""
-    await run(Exchange(services, downstream, endpoint=Endpoint.DETOKENIZE))
+    return run(Exchange(services, downstream, endpoint=Endpoint.DETOKENIZE))

@@ -20,7 +20,7 @@ from schemathesis.specs.openapi.checks import (
 
 from tests.controlplane.conftest import Caller
 
-EXAMPLES = 4
+EXAMPLES = 2
 """Of each operation: enough to find a shape that breaks, little enough to be run every time."""
 
 CHECKS = [

@@ -8,6 +8,8 @@ from controlplane.models import AuditEntry, CatalogueModel, ConfigRevision, Key,
 from tests.controlplane.conftest import POOL, Caller
 from tests.controlplane.snapshots import newest_revision, staged_snapshot
 
+pytestmark = pytest.mark.slow
+
 
 def _create(**data: Any) -> dict[str, Any]:
     return {"action": "create", "data": data}

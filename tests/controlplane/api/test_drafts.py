@@ -11,6 +11,8 @@ from controlplane.services.projects import create_project
 from tests.controlplane.conftest import POOL, ROUTE, Caller
 from tests.controlplane.snapshots import newest_revision
 
+pytestmark = pytest.mark.slow
+
 
 def _left() -> tuple[int, ...]:
     kinds = (AuditEntry, ConfigRevision, Key, KeptAnswer, Pool)

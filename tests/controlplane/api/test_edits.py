@@ -21,7 +21,7 @@ NAMED_ALONE = [
 ]
 
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,9 @@ from inference.contract.kinds import BreakerState
 from tests.controlplane.conftest import POOL, Caller
 from tests.controlplane.fleet import put_vitals, vitals
 
+pytestmark = pytest.mark.slow
+
+
 QUESTION = {"model": "chat", "prompt": "canary words", "max_tokens": 100}
 
 

@@ -19,6 +19,9 @@ from tests.controlplane.conftest import Caller
 from tests.controlplane.live.test_propagation import child, publish, write
 from tests.controlplane.snapshots import newest_revision, staged_snapshot
 
+pytestmark = pytest.mark.slow
+
+
 PATH = "/api/v1/gateways/a/"
 
 

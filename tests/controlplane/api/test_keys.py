@@ -13,6 +13,8 @@ from inference.contract.snapshot import KeyRecord
 from tests.controlplane.conftest import POOL, ROUTE, Caller
 from tests.controlplane.snapshots import staged_snapshot
 
+pytestmark = pytest.mark.slow
+
 
 def staged_keys() -> dict[str, KeyRecord]:
     return {key.id: key for bucket in staged_snapshot().keys.values() for key in bucket.values()}

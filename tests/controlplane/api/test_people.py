@@ -15,6 +15,9 @@ from controlplane.services.organisations import create_organisation
 from controlplane.services.users import create_user
 from tests.controlplane.conftest import Caller
 
+pytestmark = pytest.mark.slow
+
+
 PASSWORD = "long enough 42"
 
 

@@ -26,6 +26,8 @@ from inference.contract.kinds import Outcome
 from tests.controlplane.conftest import POOL, Caller
 from tests.controlplane.replayed import SLOTS, served, when_recorded
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def fleet(admin: Caller) -> Mapping[str, Any]:

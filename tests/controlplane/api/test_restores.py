@@ -23,6 +23,9 @@ from inference.contract.sealing import decrypt
 from tests.controlplane.conftest import POOL, ROUTE, Caller
 from tests.controlplane.snapshots import newest_revision, staged_snapshot
 
+pytestmark = pytest.mark.slow
+
+
 SECRET = "sk-CANARY-of-the-pool"
 ALL = ["models", "pools", "routes"]
 

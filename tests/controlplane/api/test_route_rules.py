@@ -9,6 +9,9 @@ from inference.contract.kinds import Weekday
 from tests.controlplane.conftest import POOL, ROUTE, Caller
 from tests.controlplane.snapshots import newest_revision, staged_snapshot
 
+pytestmark = pytest.mark.slow
+
+
 WHEN = {
     "teams": ["Default"],
     "projects": ["Default"],

@@ -14,6 +14,9 @@ from inference.contract.sealing import decrypt
 from tests.controlplane.conftest import POOL, Caller
 from tests.controlplane.snapshots import staged_snapshot
 
+pytestmark = pytest.mark.slow
+
+
 CANARY = "CANARY-upstream-secret-7Qf2"
 
 

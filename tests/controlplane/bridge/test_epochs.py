@@ -28,6 +28,9 @@ from tests.controlplane.fleet import put_vitals, vitals
 from tests.controlplane.ledger_events import NOON, feed, make_end
 from tests.controlplane.snapshots import newest_revision
 
+pytestmark = pytest.mark.slow
+
+
 JOURNAL = "gw-1.1"
 
 

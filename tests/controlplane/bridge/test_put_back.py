@@ -22,6 +22,8 @@ from tests.controlplane.bridge.test_epochs import adopt, configuration_told, go_
 from tests.controlplane.fleet import put_vitals, vitals
 from tests.controlplane.snapshots import newest_revision, staged_snapshot
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def home(transactional_db: None, actor: Actor) -> Organisation:

@@ -21,6 +21,9 @@ from tests.controlplane.console.test_request_pages import rows_of
 from tests.controlplane.fleet import put_directory, put_vitals, vitals, worker
 from tests.controlplane.live.test_propagation import child, publish, write
 
+pytestmark = pytest.mark.slow
+
+
 __all__ = ["operator"]
 
 

@@ -20,6 +20,8 @@ from tests.controlplane.console.flows import Flow, inputs_of, words_of
 from tests.controlplane.fleet import put_vitals, vitals
 from tests.controlplane.replayed import make_route, served, when_recorded
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def operator(make_reader: Callable[..., Reader]) -> Reader:

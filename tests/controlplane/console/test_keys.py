@@ -21,6 +21,9 @@ from tests.controlplane.console.test_pools import hidden_in, post
 from tests.controlplane.console.test_request_pages import rows_of, words_of
 from tests.controlplane.ledger_events import make_end, make_origin
 
+pytestmark = pytest.mark.slow
+
+
 TEXT = re.compile(r"hw_[0-9a-z]{26}\.[A-Za-z0-9_-]{43}")
 
 

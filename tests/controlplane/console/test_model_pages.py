@@ -14,6 +14,8 @@ from controlplane.services.prices import create_price
 from tests.controlplane.console.conftest import Reader
 from tests.controlplane.console.flows import Flow, words_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def operator(make_reader: Callable[..., Reader]) -> Reader:

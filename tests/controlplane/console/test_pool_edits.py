@@ -16,6 +16,9 @@ from tests.controlplane.console.test_pools import (
 )
 from tests.controlplane.console.test_request_pages import words_of
 
+pytestmark = pytest.mark.slow
+
+
 __all__ = ["operator"]
 
 FAULTS = {

@@ -31,6 +31,9 @@ from tests.controlplane.live.facts import (
     traffic,
 )
 
+pytestmark = pytest.mark.slow
+
+
 SECRET = "upstream-credential-of-great-value"
 
 

@@ -20,6 +20,8 @@ from controlplane.services.users import create_user, grant_role
 from tests.controlplane.console.conftest import PASSWORD, Reader
 from tests.controlplane.console.flows import Flow, words_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def operator(make_reader: Callable[..., Reader]) -> Reader:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import pytest
 from django.utils import timezone
 
 from controlplane.decisions.ledger import request_row
@@ -15,6 +16,9 @@ from tests.controlplane.console.conftest import Reader
 from tests.controlplane.console.flows import Flow, words_of
 from tests.controlplane.console.test_route_pages import operator, pools, route
 from tests.controlplane.ledger_events import make_end, make_origin
+
+pytestmark = pytest.mark.slow
+
 
 __all__ = ["operator", "pools", "route"]
 

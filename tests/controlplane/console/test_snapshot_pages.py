@@ -40,6 +40,8 @@ from inference.contract.vitals import Applied, Vitals
 from tests.controlplane.console.conftest import PASSWORD, Reader
 from tests.controlplane.console.flows import Flow, words_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def operator(make_reader: Callable[..., Reader]) -> Reader:

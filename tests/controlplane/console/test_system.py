@@ -21,6 +21,9 @@ from tests.controlplane.console.conftest import Reader
 from tests.controlplane.console.test_request_pages import words_of
 from tests.controlplane.fleet import put_vitals, vitals
 
+pytestmark = pytest.mark.slow
+
+
 SECRETS = ("secret_key", "data_key", "key_peppers", "database_url", "state_url", "cache_url")
 
 

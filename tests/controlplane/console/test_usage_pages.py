@@ -26,6 +26,9 @@ from tests.controlplane.console.conftest import PASSWORD, Reader
 from tests.controlplane.console.test_request_pages import rows_of, words_of
 from tests.controlplane.ledger_events import NOON_MS, make_charge, make_end, make_origin
 
+pytestmark = pytest.mark.slow
+
+
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 NOVEMBER = "from=2026-11-01T00:00&to=2026-12-01T00:00"
@@ -218,7 +221,6 @@ def test_ranges_are_half_open(reader: Reader) -> None:
     assert "24 Nov 2026 12:00 to 24 Nov 2026 13:00, end not included" in words_of(page)
 
 
-@pytest.mark.slow
 def test_every_named_range_can_be_had_by_every_kind_of_group(reader: Reader) -> None:
     for named in ("24h", "7d", "30d", "mtd", "last-month"):
         for group in ("route", "team", "none"):

@@ -23,6 +23,9 @@ from controlplane.services.users import (
 from tests.controlplane.console.conftest import PASSWORD, Reader
 from tests.controlplane.console.test_request_pages import rows_of, words_of
 
+pytestmark = pytest.mark.slow
+
+
 NEW_PASSWORD = "another-long-passphrase-7"
 
 

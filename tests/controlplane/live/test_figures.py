@@ -26,6 +26,9 @@ from tests.controlplane.live.facts import (
     traffic,
 )
 
+pytestmark = pytest.mark.slow
+
+
 ALL = Access(is_platform_admin=True)
 
 

@@ -38,6 +38,8 @@ from controlplane.services.teams import create_team, update_team
 from inference.contract.snapshot import ConfigSnapshot
 from tests.controlplane.snapshots import newest_revision, staged_snapshot
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def home(db: None, actor: Actor) -> Organisation:

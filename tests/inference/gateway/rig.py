@@ -39,7 +39,7 @@ from inference.gateway.app import GatewayApp
 from inference.gateway.dispatch import Dispatcher
 from inference.gateway.hot import HotProtocol
 from inference.gateway.protocol import GatewayProtocol
-from inference.gateway.services import Services
+from inference.gateway.services import Grounds, Services
 from inference.gateway.traffic import TrafficCounter
 from inference.journal import JournalUnavailable
 from inference.limits.broker import Broker
@@ -60,7 +60,7 @@ DEBUG_TOKEN = f"hw_{DEBUG_ID}.secret-of-the-debug-key"
 CREDENTIAL = "upstream-credential-1"
 SEALED_CREDENTIAL = encrypt(DATA_KEY, CREDENTIAL)
 
-PATIENCE_S = 5.0
+PATIENCE_S = 30.0
 
 # $1 and $2 a thousand tokens: ten in and five out cost two cents
 PRICE = PriceRecord("prc_a", "org_a", "mdl_a", 10**12, 2 * 10**12)
@@ -206,6 +206,7 @@ class Gateway:
     app: GatewayApp = field(init=False)
     waiting: WaitingRoom = field(init=False)
     ladders: Ladders = field(init=False)
+    grounds: Grounds = field(default_factory=Grounds)
     u: float = 0.0
     skipped_s: float = 0.0
 
@@ -216,6 +217,7 @@ class Gateway:
         self.holder.current = snapshot
         self.fleet.apply_snapshot(snapshot)
         self.limiter.apply_snapshot(snapshot)
+        self.grounds.apply_snapshot(snapshot)
 
     @property
     def inflight(self) -> int:
@@ -328,6 +330,7 @@ def _services(
             gateway.fleet, prefixes=PrefixIndex(), retries=RetryBudgets(), chance=lambda: gateway.u
         ),
         limiter=gateway.limiter,
+        grounds=gateway.grounds,
         waiting=gateway.waiting,
         ladders=gateway.ladders,
         books=gateway.books,

@@ -191,14 +191,14 @@ async def test_a_strict_route_does_not_serve_what_it_cannot_write_down(
 async def test_a_client_that_leaves_ends_the_workers_call_at_once(
     serving: Gateway, upstream: Upstream, sample: Sample
 ) -> None:
-    upstream.play(Behaviour(delay_ms=5_000))
+    upstream.play(Behaviour(delay_ms=30_000))
     body = json.dumps({"model": "m", **sample.fields}).encode()
     async with opened(serving.port, request_bytes(body, path=sample.path)) as call:
         await serving.wait_for(lambda: upstream.calls)
         left = time.monotonic()
         call.leave()
         await serving.wait_ended()
-        assert time.monotonic() - left < 0.25
+        assert time.monotonic() - left < 5
     await serving.wait_for(lambda: upstream.calls[0].is_closed_early)
     end, charge = serving.books.end, serving.books.charge
     assert (end.outcome, end.error_code) == (Outcome.CANCELLED, "client_left")

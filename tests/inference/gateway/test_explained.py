@@ -32,15 +32,15 @@ from inference.decisions.facts import RequestFacts
 from inference.decisions.fleet_view import FleetView, WorkerView, fleet_view
 from inference.decisions.plan import Refusal, plan_request
 from inference.decisions.queueing import Crowd
+from inference.decisions.record import decision_record
 from inference.decisions.record import decision_record as record_of
 from inference.fleet.peers import PeerLoad
 from inference.fleet.prefixes import PrefixIndex, blocks_of
 from inference.fleet.registry import FleetRegistry
 from inference.fleet.retries import RetryBudgets
 from inference.fleet.worker import Worker
-from inference.gateway.attempts import Moment, attempt_of
+from inference.gateway.attempts import Attempt, Moment
 from inference.gateway.dispatch import Dispatcher, Prompt
-from inference.gateway.records import decision_record
 from inference.workers.connections import Connections
 from inference.workers.registry import OFFERS
 from tests.decisions.fleets import KEY, MODEL, PRICE, configured, pool
@@ -224,7 +224,7 @@ def live(world: World, facts: RequestFacts, prompt: bytes, u: float) -> tuple[ob
     if isinstance(plan, Refusal):
         return plan, None
     dispatcher = world.dispatcher
-    text = Prompt(lambda: prompt, bytes_max=len(prompt))
+    text = Prompt(lambda: prompt, tokens=len(prompt) // 4)
     rooms = dispatcher.rooms(plan, (), now_s=NOW_S)
     if not rooms:
         return None, record_of(plan, ())
@@ -234,7 +234,7 @@ def live(world: World, facts: RequestFacts, prompt: bytes, u: float) -> tuple[ob
         if not rooms:
             return None, record_of(plan, ())
         placement = dispatcher.place(plan, rooms, prompt=text, now_s=NOW_S)
-    attempt = attempt_of(1, placement, Moment(0, NOW_S), route=plan.route)
+    attempt = Attempt(1, placement, Moment(0, NOW_S), route=plan.route)
     record = decision_record(plan, [attempt])
     attempt.end(NOW_S)
     return None, record

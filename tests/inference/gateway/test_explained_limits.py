@@ -155,9 +155,8 @@ class Asked(Exchange):
         self.endpoint, self.identity, self.facts = Endpoint.CHAT, KEY, plan.facts
         self.event_id, self.attempts, self.admission = "req", [], None
         self.is_out_of_retries, self.tokens_not_generated, self.trace = False, None, None
-        self._deadline = None
         self.request = parse_request(Endpoint.CHAT, BODY)
-        self._prompt = Prompt(lambda: prompt, bytes_max=len(prompt))
+        self._prompt = Prompt(lambda: prompt, tokens=len(prompt) // 4)
 
     async def go(self) -> GatewayError | None:
         """As `pipeline.run` does it; the error it ends with, if it isn't sent."""
@@ -165,10 +164,15 @@ class Asked(Exchange):
         assert plan is not None
         assert self.request is not None
         try:
-            await self.admit(plan)
+            if self.limit(plan) is not None:
+                await self.admit()
             plan = degrade(self, plan)
             with_bound(self, plan, self.request)
-            if await next_within_limits(self, plan, ()) is None:
+            if self.admission is None:
+                attempt = await self.next_attempt(plan, ())
+            else:
+                attempt = await next_within_limits(self, self.admission, plan, ())
+            if attempt is None:
                 raise NoCapacity
         except GatewayError as error:
             return error
@@ -176,7 +180,7 @@ class Asked(Exchange):
 
     def record(self) -> dict[str, object]:
         """What the books would hold; how long it looked for a worker is nobody's decision."""
-        told = self._decision()
+        told = self.decision()
         assert told is not None
         told.pop("queued_ms", None)
         return told

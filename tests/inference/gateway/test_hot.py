@@ -38,7 +38,7 @@ BODY_LIMIT = 4_096
 POLL_S = 0.001
 # as many turns of a loop as it takes from what the client sends to what it has read of an answer
 IDLE_POLLS = 15
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 # of these the time decides, not who served
 _TIMED = ("_bucket", "_sum", "_created")
 _STANDING_CLOCK_S = 1_764_500_000.0
@@ -154,7 +154,9 @@ class Client:
     async def run(self, script: Script) -> tuple[bytes, bool]:
         reader, writer = await asyncio.open_connection("127.0.0.1", self._gateway.port)
         reading = asyncio.create_task(self._follow(reader))
-        groups = [b"".join(script.requests)] if script.is_ahead else script.requests
+        # one that is no HTTP breaks the connection off: the time would decide what gets out before
+        is_ahead = script.is_ahead and not any(b"\r\nZZ\r\n" in one for one in script.requests[1:])
+        groups = [b"".join(script.requests)] if is_ahead else script.requests
         for group in groups:
             await self._send(writer, group, script.cuts)
             self._polls = 0
@@ -186,11 +188,9 @@ class Client:
         return self._polls > IDLE_POLLS or self._is_closed
 
     async def _follow(self, reader: asyncio.StreamReader) -> None:
-        try:
+        with suppress(ConnectionError):
             while data := await reader.read(65_536):
                 self._read += data
-        except ConnectionError:
-            pass
         self._is_closed = True
 
 
@@ -297,6 +297,27 @@ def requests(draw: st.DrawFn) -> bytes:
     return made.replace(b"HTTP/1.1", draw(st.sampled_from([b"HTTP/1.1"] * 5 + [b"HTTP/1.0"])), 1)
 
 
+@st.composite
+def repeated(draw: st.DrawFn) -> tuple[bytes, ...]:
+    """Requests with one head but for the length of their bodies."""
+    path = draw(st.sampled_from(PATHS))
+    token = draw(st.sampled_from([TOKEN, TOKEN, DEBUG_TOKEN, "hw_wrong.key"]))
+    headers = draw(
+        st.sampled_from(
+            [
+                {},
+                {"X-Request-ID": "mine"},
+                {"x-headworks-debug": "1", "x-session-id": "s"},
+                {"content-encoding": "gzip"},
+                {"x-a": "b" * 3_000},
+                {"expect": "100-continue"},
+            ]
+        )
+    )
+    bodies = draw(st.lists(documents(), min_size=2, max_size=4))
+    return tuple(request_bytes(one, path=path, token=token, headers=headers) for one in bodies)
+
+
 BEHAVIOURS = st.one_of(
     st.just(Behaviour()),
     st.just(Behaviour(delay_ms=5, gap_ms=2)),
@@ -316,7 +337,7 @@ BEHAVIOURS = st.one_of(
 
 SCRIPTS = st.builds(
     Script,
-    requests=st.lists(requests(), min_size=1, max_size=3).map(tuple),
+    requests=st.one_of(st.lists(requests(), min_size=1, max_size=3).map(tuple), repeated()),
     cuts=st.lists(st.integers(0, 10_000), max_size=4).map(tuple),
     is_ahead=st.booleans(),
     behaviours=st.lists(BEHAVIOURS, min_size=1, max_size=1).map(tuple),
@@ -373,7 +394,7 @@ def test_both_ways_end_alike_when_the_client_leaves(pair: Pair, script: Script) 
 
 
 @pytest.mark.slow
-@settings(max_examples=250, deadline=None, suppress_health_check=LENIENT)
+@settings(max_examples=100, deadline=None, suppress_health_check=LENIENT)
 @given(script=SCRIPTS)
 def test_both_ways_answer_alike_at_length(pair: Pair, script: Script) -> None:
     check(pair, script)

@@ -102,12 +102,12 @@ async def test_a_comment_is_a_single_line_between_whole_events(upstream: Upstrea
 
 
 async def test_frames_that_are_held_are_sent_in_place_of_a_comment(upstream: Upstream) -> None:
-    upstream.play(Behaviour(frames=[ROLE, frame({"content": "a"}), STOP, DONE], gap_ms=600))
+    upstream.play(Behaviour(frames=[ROLE, frame({"content": "a"}), STOP, DONE], gap_ms=3_000))
     async with kept_alive(upstream) as gateway:
         started = time.monotonic()
         async with streaming(gateway.port) as call:
             assert (await call.read_part()).decode() == ROLE
-            assert time.monotonic() - started < 0.6
+            assert time.monotonic() - started < 3.0
             assert await call.read_part() == COMMENT
 
 
@@ -261,9 +261,9 @@ async def test_a_whole_answer_gets_no_comments(upstream: Upstream) -> None:
 @pytest.mark.parametrize(
     ("behaviour", "limit"),
     [
-        (Behaviour(delay_ms=5_000), {"first_byte_timeout_ms": 300}),
-        (Behaviour(gap_ms=5_000), {"idle_timeout_ms": 300}),
-        (Behaviour(gap_ms=5_000), {"total_timeout_ms": 300}),
+        (Behaviour(delay_ms=20_000), {"first_byte_timeout_ms": 700}),
+        (Behaviour(gap_ms=20_000), {"idle_timeout_ms": 700}),
+        (Behaviour(gap_ms=20_000), {"total_timeout_ms": 700}),
     ],
 )
 async def test_time_outs_run_on_while_comments_are_sent(
@@ -273,13 +273,13 @@ async def test_time_outs_run_on_while_comments_are_sent(
     started = time.monotonic()
     async with kept_alive(upstream, **limit) as gateway:
         reply = await chat(gateway.port, stream=True)
-    assert 0.3 <= time.monotonic() - started < 4.0
-    assert comments(reply) > 1
+    assert 0.7 <= time.monotonic() - started < 15.0
+    assert comments(reply) > 0
     codes = [json.loads(event).get("error", {}).get("code") for event in reply.events]
     assert codes[-1] in ("upstream_timeout", "deadline_exceeded")
 
 
-@pytest.mark.parametrize("behaviour", [Behaviour(delay_ms=5_000), Behaviour(gap_ms=5_000)])
+@pytest.mark.parametrize("behaviour", [Behaviour(delay_ms=30_000), Behaviour(gap_ms=30_000)])
 async def test_a_client_that_leaves_between_comments_stops_the_worker_at_once(
     upstream: Upstream, behaviour: Behaviour
 ) -> None:
@@ -289,7 +289,7 @@ async def test_a_client_that_leaves_between_comments_stops_the_worker_at_once(
         left = time.monotonic()
         call.leave()
         await gateway.wait_ended()
-        assert time.monotonic() - left < 1.0
+        assert time.monotonic() - left < 5.0
         await gateway.wait_for(lambda: upstream.calls[0].is_closed_early)
         assert gateway.books.end.outcome is Outcome.CANCELLED
 

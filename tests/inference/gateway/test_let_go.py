@@ -13,7 +13,7 @@ from inference.decisions.plan import PlannedTarget
 from inference.decisions.routing.base import Choice, Room
 from inference.errors import GatewayError, HedgeLost, UpstreamClosed
 from inference.fleet.worker import Lease
-from inference.gateway.attempts import Moment, attempt_of
+from inference.gateway.attempts import Attempt, Moment
 from inference.gateway.dispatch import Placement
 from inference.gateway.hedging import ending_of
 from tests.inference.gateway.client import BASE, opened, request_bytes
@@ -68,7 +68,7 @@ async def test_an_attempt_is_ended_from_outside_while_its_time_runs_out() -> Non
         placement = Placement(
             PlannedTarget(route.targets[0], pool, None, None), Choice(room, worker), 0
         )
-        attempt = attempt_of(1, placement, Moment(0, 0.0), route=route)
+        attempt = Attempt(1, placement, Moment(0, 0.0), route=route)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0) as attempt.limit:
                 await asyncio.sleep(1)

@@ -192,7 +192,7 @@ async def test_a_workers_own_error_is_a_failure_wherever_it_stands(
     assert pair.books.end.charges[0].error_code == code
     delta = {"type": style.piece, "delta": {"type": "text_delta", "text": "a"}}
     content = f"event: {style.piece}\ndata: {json.dumps(delta)}\n\n"
-    upstream.play(Behaviour(frames=[content, error], gap_ms=20))
+    upstream.play(Behaviour(frames=[content, error], gap_ms=250))
     if code == "upstream_saturated":
         pair.skipped_s = 60  # it was set aside for its first
     reply = await ask(pair, style)

@@ -117,6 +117,7 @@ async def test_a_child_whose_successor_does_not_accept_goes_on(
         assert before <= {one.pid for one in parent.children}
         assert not any("told" in line for line in rig.diary)
         assert parent.standing is Standing.READY
+        monkeypatch.setattr("inference.gateway.parent.TAKE_OVER_S", 60.0)
         rig.feel("")
         await rig.until_accepting()
         assert not before & {one.pid for one in parent.children}
@@ -151,7 +152,7 @@ async def test_a_successor_that_dies_while_the_old_one_drains_is_started_again_a
         os.kill(child_in(parent, 1).pid, signal.SIGKILL)
         await until(lambda: rig.diary.count("accepts 1") == 2, "another in its place")
         assert child_in(parent, 0).is_leaving
-        assert parent.standing is Standing.READY
+        await until(lambda: parent.standing is Standing.READY, "the parent to have heard of it")
         child_in(parent, 0).kill()
 
 

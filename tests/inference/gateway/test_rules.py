@@ -12,8 +12,9 @@ from inference.contract.kinds import Endpoint, Outcome, PriorityClass, Strategy,
 from inference.contract.params import MAX_TAGS
 from inference.contract.snapshot import MatchRecord, RuleRecord, TargetRecord
 from inference.decisions.facts import RequestFacts, facts_from_record, facts_record
+from inference.decisions.rules import headers_of
 from inference.errors import InsufficientScope, InvalidRequest
-from inference.gateway.facts import MAX_CHARS, facts_for
+from inference.gateway.facts import facts_for
 from inference.gateway.headers import (
     ANY_SESSION,
     PRIORITY,
@@ -23,7 +24,7 @@ from inference.gateway.headers import (
     TASK,
     read_headers,
 )
-from inference.gateway.schemas import parse_request
+from inference.gateway.schemas import MAX_CHARS, parse_request
 from tests.inference.gateway.client import BASE, Reply, chat, request_bytes, send
 from tests.inference.gateway.rig import (
     DEBUG_TOKEN,
@@ -175,15 +176,12 @@ def facts_of(
     **fields: object,
 ) -> RequestFacts:
     """The facts of a request with these headers and fields, under a route with these rules."""
-    pool = pool_record("a", "http://127.0.0.1:1/v1")
-    snapshot = configuration(pool, routes=(route_record("a", rules=rules),))
     request = parse_request(endpoint, json.dumps({**BASE, **fields}).encode())
     return facts_for(
         request,
         read_headers(raw),
-        snapshot=snapshot,
         identity=key_record(TOKEN),
-        media_bytes=request.media_bytes,
+        looked_at=headers_of(route_record("a", rules=rules)),
     )
 
 

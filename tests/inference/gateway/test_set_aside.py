@@ -18,6 +18,9 @@ from tests.inference.gateway.rig import (
 from tests.upstream.fixtures import Upstream
 from tests.upstream.script import Behaviour
 
+pytestmark = pytest.mark.slow
+
+
 CALLS, GAP_S, SKIP_S = 200, 0.005, 0.015
 """Fifty calls a second by the gateway's own clock, in a quarter of the time."""
 

@@ -274,3 +274,90 @@ def test_usage_is_cut_out_by_its_place_as_by_reading_the_frame(
     by_place, by_reading = (reader.read(payload) for reader in readers)
     assert by_place == by_reading
     assert readers[0].usage() == readers[1].usage()
+
+
+LIKELY = (
+    "",
+    "x",
+    'says \\"usage\\":{',
+    "\\n\\n",
+    "[DONE]",
+    "ends in \\\\",
+    "}}",
+)
+SHAPES = st.builds(
+    lambda name, text, rest, usage: (
+        f'data: {{"id":"1","choices":[{{"index":0,"delta":{{"{name}":"{text}"}}{rest}}}]'
+        f"{usage}}}\n\n"
+    ),
+    st.sampled_from(("content", "reasoning", "x")),
+    st.sampled_from(LIKELY),
+    st.sampled_from(
+        ("", ',"logprobs":null', ',"logprobs":{"content":"error"}', ',"usage":{"a":1}')
+    ),
+    st.sampled_from(
+        (
+            "",
+            ',"usage":{"prompt_tokens":5,"completion_tokens":2}',
+            ',"usage":{"prompt_tokens":5,"total_tokens":8,"completion_tokens":3}',
+            ',"usage":{"prompt_tokens":5,"total_tokens":9,"completion_tokens":4,"details":null}',
+            ',"usage":{"prompt_tokens":5,"completion_tokens":null}',
+            ',"usage":{"prompt_tokens":6}',
+            ',"usage":{"prompt_tokens":5,"completion_tokens":7,"details":{"a":1}}',
+            ',"usage":null',
+            ',"error":null',
+            ',"error":{"code":1}',
+        )
+    ),
+)
+OTHERS = st.sampled_from(
+    (
+        ": ping\n\n",
+        "event: message\ndata: {}\n\n",
+        CLOSING.decode(),
+        STOP.decode(),
+        DONE.decode(),
+        'data: {"choices":[{"index":0,"delta":{"content":"a',  # which a cut frame goes on with
+    )
+)
+
+
+class Careful(ChunkReader):
+    """One that lets pass only what nobody could have to look at, and reads each other frame."""
+
+    def pass_on(self, block: bytes) -> bytes | None:
+        signs = (b'"usage"', b'"error"', b"[DONE]", b"\n:", b"\n\n\n")
+        is_plain = block.startswith(b"data:") and not any(sign in block for sign in signs)
+        return block if is_plain else None
+
+
+@given(
+    frames=st.lists(st.one_of(SHAPES, SHAPES, SHAPES, OTHERS), max_size=8),
+    reads=st.lists(st.integers(1, 3), min_size=8, max_size=8),
+    shows=st.sampled_from([(False, False), (True, False), (True, True)]),
+    choices_each=st.sampled_from([None, None, 1]),
+)
+def test_frames_are_passed_at_a_glance_as_by_reading_them(
+    frames: list[str],
+    reads: list[int],
+    shows: tuple[bool, bool],
+    choices_each: int | None,
+) -> None:
+    sent = [HELLO, *(frame.encode() for frame in frames)]
+    parts = [b"".join(itertools.islice(left, count)) for left in [iter(sent)] for count in reads]
+    results = []
+    for make in (ChunkReader, Careful):
+        stream = StreamFilter(
+            make(shows_usage=shows[0], shows_frame_usage=shows[1], choices_each=choices_each)
+        )
+        said: list[object] = []
+        for part in filter(None, parts):
+            try:
+                said.append(stream.feed(part))
+            except BadFrame:
+                said.append(BadFrame)
+                break
+            if stream.is_done or stream.error is not None:
+                break  # nobody reads on
+        results.append((said, stream.usage(), stream.error, stream.is_done, stream.has_finished()))
+    assert results[0] == results[1]

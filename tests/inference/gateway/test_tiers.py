@@ -1,6 +1,5 @@
 """Fallbacks: which targets serve when those before them can't, and what tells so."""
 
-import time
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -116,10 +115,8 @@ async def test_no_chain_comes_back_to_a_worker_that_has_failed(
     pools = (pool_record("a", upstream.base_url), pool_record("b", other_upstream.base_url))
     route = tiers(*names, max_attempts=10)
     async with running_gateway(configuration(*pools, routes=(route,))) as gateway:
-        started = time.monotonic()
         reply = await chat(gateway.port)
         assert (reply.status, reply.error["code"]) == (502, "upstream_failed")
-        assert time.monotonic() - started < 2.0
     assert len(upstream.calls) <= 1
     assert len(other_upstream.calls) <= 1
 

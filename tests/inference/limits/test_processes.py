@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import pytest
 from redis import Redis as BlockingRedis
 
 from inference.limits.link import WAIT_S
@@ -17,6 +18,9 @@ from inference.limits.slices import Counter, CountersUnknown
 from tests.inference.limits.rig import SEEDED, Process, counter, running, slots
 from tests.inference.limits.rig import WAIT_S as PATIENT_S
 from tests.inference.stores import OwnStore
+
+pytestmark = pytest.mark.slow
+
 
 FORK = multiprocessing.get_context("fork")
 CALLERS = 4

@@ -207,7 +207,7 @@ async def test_a_real_worker_is_measured_by_its_server_and_its_group(
         assert (now.waiting, now.kv_used, now.is_gpu) == (1, 0.25, False)
         assert now.memory_bytes is not None
         assert 4 << 20 < now.memory_bytes < 1 << 30
-        assert 0 <= time.time() - now.at < 1
+        assert 0 <= time.time() - now.at < 30
         line.load(running=5, waiting=0, kv_used=0.5)
         await until(lambda: gauges.current()[0].running == 5, "the next load")
 

@@ -1,0 +1,183 @@
+"""What plans under one snapshot have in common: worked out when first asked for, then looked up.
+
+It holds nothing that a plan's other inputs could change, so a plan is the same with it and without.
+"""
+
+from collections.abc import Sequence
+
+from inference.contract.events import PriceUsed
+from inference.contract.kinds import Endpoint, PoolPower
+from inference.contract.snapshot import (
+    ConfigSnapshot,
+    KeyRecord,
+    PoolRecord,
+    RouteRecord,
+    RuleRecord,
+    TargetRecord,
+)
+from inference.contract.values import frozen
+from inference.decisions.cost import price_used
+from inference.decisions.endpoints import Offers, asked_as, fitting_targets
+from inference.decisions.facts import Standing, standing_of_nothing
+from inference.decisions.routing.draws import order_targets
+from inference.decisions.rules import headers_of
+
+MOST_WAYS = 10_000
+"""Names that keys have used: beyond that all are looked up anew."""
+
+
+@frozen
+class Way:
+    """Where a key comes by a name: the route, and what a request counts as that says no more.
+
+    `looked_at` are the headers that the route's rules look at.
+    """
+
+    route: RouteRecord
+    standing: Standing
+    looked_at: frozenset[str]
+
+
+@frozen
+class Seat:
+    """A target with all that an attempt on it needs of the snapshot; `pool` None: it isn't there.
+
+    It `runs` if the configuration has its pool run. `max_context_tokens` is what its pool says or
+    else its model; None is not known. `fallbacks` is how many tiers of the chosen targets come
+    before its own. `bridge` is the endpoint in whose words its workers are asked, if they don't
+    have the one asked for.
+    """
+
+    target: TargetRecord
+    pool: PoolRecord | None
+    price: PriceUsed | None
+    max_context_tokens: int | None
+    fallbacks: int
+    runs: bool
+    bridge: Endpoint | None
+
+
+@frozen
+class LineUp:
+    """The targets that serve an endpoint, of those a route or one of its rules names.
+
+    `misfits` have a weight and don't answer the endpoint, `unreached` neither since the request
+    can't be said in other words. `order` is that of the fitting ones, if there is but one of a
+    weight in each tier: then no chance is in it.
+    """
+
+    chosen: tuple[TargetRecord, ...]
+    fitting: tuple[TargetRecord, ...]
+    misfits: tuple[str, ...]
+    unreached: tuple[str, ...]
+    seats: dict[str, Seat]
+    order: tuple[Seat, ...] | None
+
+    def drawn(self, u: float) -> Sequence[Seat]:
+        """Lower tiers first, inside one those without a bridge, and these in an order drawn."""
+        seats = [self.seats[target.id] for target in order_targets(self.fitting, u=u)]
+        if any(seat.bridge is not None for seat in seats):
+            seats.sort(key=lambda one: (one.target.tier, one.bridge is not None))
+        return seats
+
+
+class Groundwork:
+    """The common part of all plans for these backends' `offers`."""
+
+    __slots__ = ("_line_ups", "_offers", "_snapshot", "_ways")
+
+    def __init__(self, snapshot: ConfigSnapshot, offers: Offers) -> None:
+        self._snapshot = snapshot
+        self._offers = offers
+        self._ways: dict[tuple[str, str], Way] = {}
+        self._line_ups: dict[tuple[str, str, Endpoint, bool, str | None], LineUp] = {}
+
+    def way(self, identity: KeyRecord, name: str) -> Way | None:
+        """The way by this name or alias, None if there is none that this key may use."""
+        way = self._ways.get((identity.id, name))
+        if way is None:
+            route = find_route(self._snapshot, identity, name)
+            if route is None:
+                return None
+            if len(self._ways) >= MOST_WAYS:
+                self._ways.clear()
+            way = Way(route, standing_of_nothing(identity, route), headers_of(route))
+            self._ways[identity.id, name] = way
+        return way
+
+    def line_up(
+        self, route: RouteRecord, rule: RuleRecord | None, endpoint: Endpoint, *, may_bridge: bool
+    ) -> LineUp:
+        """The targets of a rule, or else of the route itself."""
+        rule_id = None if rule is None else rule.id
+        named = (route.organisation_id, route.id, endpoint, may_bridge, rule_id)
+        found = self._line_ups.get(named)
+        if found is None:
+            chosen = route.targets if rule is None else rule.targets
+            found = self._line_ups[named] = self.line_up_of(chosen, endpoint, may_bridge=may_bridge)
+        return found
+
+    def line_up_of(
+        self, chosen: tuple[TargetRecord, ...], endpoint: Endpoint, *, may_bridge: bool
+    ) -> LineUp:
+        """The same of these targets."""
+        snapshot, offers = self._snapshot, self._offers
+        answering = fitting_targets(snapshot, chosen, endpoint, offers=offers)
+        fitting = answering
+        if not may_bridge:
+            fitting = fitting_targets(snapshot, chosen, endpoint, offers=offers, may_bridge=False)
+        kept = {target.id for target in fitting}
+        might = {target.id for target in answering}
+        tiers = sorted({target.tier for target in fitting if target.weight > 0})
+        seats = {target.id: self._seat(target, endpoint, tiers) for target in fitting}
+        is_drawn = sum(target.weight > 0 for target in fitting) > len(tiers)
+        return LineUp(
+            chosen,
+            fitting,
+            tuple(one.id for one in chosen if one.weight > 0 and one.id not in might),
+            tuple(one.id for one in chosen if one.weight > 0 and one.id in might - kept),
+            seats,
+            None if is_drawn else tuple(seats[one.id] for one in order_targets(fitting, u=0.0)),
+        )
+
+    def _seat(self, target: TargetRecord, endpoint: Endpoint, tiers: Sequence[int]) -> Seat:
+        snapshot = self._snapshot
+        fallbacks = sum(tier < target.tier for tier in tiers)
+        pool = snapshot.pools.get(target.pool_id)
+        if pool is None:
+            return Seat(target, None, None, None, fallbacks, runs=False, bridge=None)
+        asked = asked_as(pool, endpoint, offers=self._offers)
+        return Seat(
+            target,
+            pool,
+            price_used(snapshot.prices.get(pool.model_id)),
+            _context_of(snapshot, pool),
+            fallbacks,
+            runs=pool.power is PoolPower.RUNNING,
+            bridge=None if asked is endpoint else asked,
+        )
+
+
+def find_route(snapshot: ConfigSnapshot, identity: KeyRecord, name: str) -> RouteRecord | None:
+    """The enabled route of that name or alias, or None if there is none that this key may use."""
+    called = (identity.organisation_id, name)
+    route = snapshot.routes.get(called) or snapshot.aliases.get(called)
+    if route is None or not is_visible(route, identity):
+        return None
+    return route
+
+
+def is_visible(route: RouteRecord, identity: KeyRecord) -> bool:
+    """Whether the key may name this route; no list is every route of its organisation."""
+    if not route.is_enabled or route.organisation_id != identity.organisation_id:
+        return False
+    return identity.route_names is None or route.name in identity.route_names
+
+
+def _context_of(snapshot: ConfigSnapshot, pool: PoolRecord) -> int | None:
+    """How long a prompt and its output may be: an engine can be started with less than it could."""
+    stated = pool.engine_arguments.get("max_model_len")
+    if isinstance(stated, int):
+        return stated
+    model = snapshot.models.get(pool.model_id)
+    return None if model is None else model.max_context_tokens
