@@ -103,7 +103,7 @@ async def test_a_comment_is_a_single_line_between_whole_events(upstream: Upstrea
 
 async def test_frames_that_are_held_are_sent_in_place_of_a_comment(upstream: Upstream) -> None:
     upstream.play(Behaviour(frames=[ROLE, frame({"content": "a"}), STOP, DONE], gap_ms=3_000))
-    async with kept_alive(upstream) as gateway:
+    async with kept_alive(upstream, keep_alive_ms=700) as gateway:
         started = time.monotonic()
         async with streaming(gateway.port) as call:
             assert (await call.read_part()).decode() == ROLE

@@ -228,7 +228,7 @@ async def test_only_what_is_not_cached_counts_as_prefill_and_only_until_the_firs
 async def test_streams_go_where_they_have_begun_soonest(
     upstream: Upstream, other_upstream: Upstream
 ) -> None:
-    upstream.play(Behaviour(delay_ms=120))
+    upstream.play(Behaviour(delay_ms=900))
     pools = [pool_record("a", upstream.base_url), pool_record("b", other_upstream.base_url)]
     route = route_record("a", "b", strategy=Strategy.LOWEST_LATENCY)
     async with running_gateway(configuration(*pools, routes=(route,))) as gateway:
@@ -240,7 +240,7 @@ async def test_streams_go_where_they_have_begun_soonest(
         gateway.fleet.apply_loads({})
         assert await workers_of(gateway, stream=True) == ["pool_b-0"]
         terms = attempts(gateway)[0]["terms"]
-        assert 0 < terms["first_token_s"] < 0.1
+        assert 0 < terms["first_token_s"] < 0.8
         assert terms["is_explored"] is False
         # one in twenty goes to anybody
         gateway.u = 0.01
