@@ -129,6 +129,7 @@ class AsgiDownstream:
             size += len(parts[-1])
             is_whole = not message.get("more_body")
         check_length(size, limit_bytes)
+        self._connection.read_on()
         return b"".join(parts)
 
     async def start(self, status: int, headers: Headers) -> None:

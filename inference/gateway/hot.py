@@ -116,6 +116,7 @@ class HotDownstream:
                 await self._receive(limit_bytes)
             self._check_connection()
             check_length(self._size, limit_bytes)
+            self._connection.read_on()
             return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         finally:
             self._parts = []
@@ -317,6 +318,7 @@ class HotProtocol(GatewayProtocol):
             self.cycle.wake()
 
     def _begin(self) -> None:
+        new_head, self._new_head = self._new_head, None  # what comes behind is another's
         handler = HOT_ROUTES.get(self.url)
         parser, before = self.parser, self.cycle
         if (
@@ -330,9 +332,8 @@ class HotProtocol(GatewayProtocol):
         headers, keeps_alive = read_headers(self.headers), bool(parser.should_keep_alive())
         downstream = HotDownstream(self, handler, headers, keeps_alive=keeps_alive)
         downstream.waits_for_continue = self.expect_100_continue
-        if self._new_head is not None and keeps_alive and not headers.expects_continue:
-            self._known_heads.learn(self._new_head, (handler, headers))
-        self._new_head = None
+        if new_head is not None and keeps_alive and not headers.expects_continue:
+            self._known_heads.learn(new_head, (handler, headers))
         self.cycle = downstream
         if before is None or before.response_complete:
             self._start_asgi_task(downstream, self.app)

@@ -110,6 +110,11 @@ class GatewayProtocol(HttpToolsProtocol):
             self.on_lost = told.set
             await told.wait()
 
+    def read_on(self) -> None:
+        """Read on behind a body that was taken: a paused connection doesn't tell of its end."""
+        if not (self.pipeline or self.transport.is_closing()):
+            self.flow.resume_reading()
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._watchdog = Watchdog(self.loop)
@@ -142,6 +147,7 @@ class GatewayProtocol(HttpToolsProtocol):
         self.url = b""
         self.expect_100_continue = False
         self.headers = []
+        self._head_bytes = self._head_bytes or 1  # it may begin in what came with a body's end
         if not self._is_head_timed or self._is_stopping:
             self._time_head()
 

@@ -51,6 +51,7 @@ Headers = tuple[tuple[bytes, bytes], ...]
 
 # Callers come in all sorts; those of this moment are found without looking through the limits.
 _MOST_KNOWN = 4_000
+_MOST_COUNTERS = 4 * _MOST_KNOWN
 
 # How soon it may be worth trying again when the store is away, and when a parallel request ends.
 _AWAY_S = 2
@@ -149,7 +150,8 @@ class Limiter:
         return self._counted(bearing_limits(self._index, requester), requester.key_id)
 
     def _counted(self, bearings: Iterable[Bearing], key_id: str = "") -> Known:
-        if len(self._known) >= _MOST_KNOWN:
+        # callers that share a counter aren't known, but have others of their own
+        if len(self._known) >= _MOST_KNOWN or len(self._counters) >= _MOST_COUNTERS:
             self._forget()
         found: list[Counted] = []
         for bearing in bearings:

@@ -29,7 +29,7 @@ _KEEPALIVE = ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 5), (socket.TCP_
 # A stream's closing chunk usually follows its last event within the same millisecond.
 LINGER_S = 1.0
 
-_OK = 200
+_OK = b"HTTP/1.1 200 "
 
 IsForbidden = Callable[[str, int], bool]
 """Whether this resolved address and port may not be connected to."""
@@ -110,7 +110,8 @@ class Connection(asyncio.Protocol):
                 answer.take(head, data[start:])
                 return
         answer.feed(data)
-        if found is None and answer.is_complete and answer.keeps_alive and answer.status == _OK:
+        is_whole = found is None and answer.is_complete and answer.keeps_alive
+        if is_whole and data.startswith(_OK):  # or the first head would be an interim one
             heads.learn(data, answer.head)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -70,6 +70,24 @@ async def test_a_client_that_leaves_before_an_answer_stops_the_worker_too(
         assert end.charges[0].cost_max_nanousd == gateway.books.openings[-1].cost_max_nanousd
 
 
+@pytest.mark.parametrize("is_hot", [True, False])
+@pytest.mark.parametrize("size", [100_000, 200_000])
+async def test_a_client_with_a_large_body_that_leaves_is_noticed(
+    upstream: Upstream, size: int, is_hot: bool
+) -> None:
+    """The last that is read of it stops the reading, however it is cut on the way."""
+    upstream.play(Behaviour(before_head="hang"))
+    body = json.dumps({**BASE, "x": "a" * size}).encode()
+    snapshot = configuration(pool_record("a", upstream.base_url))
+    async with running_gateway(snapshot, is_hot=is_hot) as gateway:
+        async with opened(gateway.port, request_bytes(body)) as call:
+            await gateway.wait_for(lambda: upstream.report().open_calls == 1)
+            call.leave()
+            await gateway.wait_ended()
+        await wait_closed_early(gateway, upstream)
+        assert gateway.books.end.outcome is Outcome.CANCELLED
+
+
 async def test_a_client_that_leaves_while_a_connection_is_made_is_let_go_of(
     gateway: Gateway, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:

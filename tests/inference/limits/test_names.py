@@ -1,11 +1,17 @@
 """Names that callers write: so many are counted apart, and no more, until their window is over."""
 
+import pytest
+from prometheus_client import CollectorRegistry
+
 from inference.contract.kinds import LimitSubject, LimitUnit, LimitWindow
 from inference.contract.snapshot import LimitRecord
 from inference.decisions.admission import Bearing, is_by_name
+from inference.limits import limiter as limiters
 from inference.limits.counted import counter_of
+from inference.limits.limiter import make_limiter
 from inference.limits.names import Names
 from tests.inference.clocks import HandClock
+from tests.inference.gateway.rig import TOKEN, configuration, key_record, pool_record
 
 USERS = ("u0", "u1", "u2", "u3", "u0")
 
@@ -56,6 +62,22 @@ def test_what_is_shared_is_nobodys_own_counter() -> None:
     ]
     assert shared.key not in {one.key for one in others}
     assert shared.amount == 5
+
+
+def test_counters_of_names_that_share_another_limit_are_not_kept_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limiters, "_MOST_COUNTERS", 20)
+    clock = HandClock(0.0)
+    limiter = make_limiter(CollectorRegistry(), stopwatch=clock, most_end_users=3)
+    limits = (limit(), limit("b", window=LimitWindow.DAY))
+    limiter.apply_snapshot(configuration(pool_record("a", "http://a"), limits=limits))
+    key, most = key_record(TOKEN), 0
+    for number in range(200):
+        assert limiter.admission("r", key, end_user=f"u{number}", plan=None) is not None
+        clock.move(20.0)
+        most = max(most, len(limiter._counters))
+    assert 10 < most <= 22
 
 
 def test_only_whoever_callers_may_name_at_will_is_too_many() -> None:

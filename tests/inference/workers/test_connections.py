@@ -51,6 +51,19 @@ async def test_a_free_connection_is_used_again_and_the_newest_first() -> None:
         assert [len(peer.requests) for peer in server.peers] == [1, 4]
 
 
+async def test_an_interim_head_is_not_taken_for_the_answers() -> None:
+    early = b"HTTP/1.1 103 Early Hints\r\ncontent-length: 0\r\n\r\n"
+
+    async def serve(peer: Peer) -> None:
+        for parts in ((early + OK,), (early, OK)):
+            await peer.next_request()
+            await peer.send(*parts)
+
+    async with serving(serve) as (_, origin):
+        for _ in range(2):
+            assert await asked(origin) == (200, b"{}")
+
+
 async def test_closing_twice_gives_a_connection_back_once() -> None:
     async with serving(answering(OK)) as (server, origin):
         answer = await origin.post(REQUEST, QUICK)
