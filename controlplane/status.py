@@ -31,8 +31,9 @@ from controlplane.bridge.parts import (
     gateways_part,
     jobs_part,
     pools_part,
+    with_silent,
 )
-from controlplane.bridge.vitals import read_fleet
+from controlplane.bridge.vitals import read_fleet, read_propagation
 from controlplane.error_responses import bare_page
 
 PROBE_TIMEOUT_S = 1.0
@@ -105,12 +106,14 @@ async def probe_fleet() -> tuple[Part, Part]:
     """Tell how gateways and pools are, by what their processes last said."""
     try:
         async with asyncio.timeout(PROBE_TIMEOUT_S):
-            fleet = await asyncio.to_thread(read_fleet)
+            fleet, propagation = await asyncio.gather(
+                asyncio.to_thread(read_fleet), asyncio.to_thread(read_propagation)
+            )
     except TimeoutError:
-        fleet = None
+        fleet = propagation = None
     if fleet is None:
         return Part("gateways", "unknown", NO_STORE), Part("pools", "unknown", NO_STORE)
-    return gateways_part(fleet), pools_part(fleet)
+    return with_silent(gateways_part(fleet), propagation), pools_part(fleet)
 
 
 async def gather_parts() -> Sequence[Part]:

@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import msgspec
 
 from controlplane.bridge.vitals import Fleet, place_of_refusal
 from controlplane.decisions.epochs import Newer
+from controlplane.decisions.propagation import Propagation
 from inference.contract.kinds import WorkerState
 from inference.contract.vitals import Vitals
 
@@ -87,6 +88,18 @@ def gateways_part(fleet: Fleet) -> Part:
         "journal_backlog": sum(one.journal_backlog for one in gateways),
     }
     return _reported("gateways", troubles, facts)
+
+
+def with_silent(part: Part, propagation: Propagation | None) -> Part:
+    """The gateways as a part, degraded if processes of theirs fell silent; none is named."""
+    gateways = () if propagation is None else propagation.gateways
+    seen = sum(one.children_seen for one in gateways)
+    silent = seen - sum(one.children_live for one in gateways)
+    if not silent:
+        return part
+    told = f"{silent:,} of {seen:,} processes {'is' if silent == 1 else 'are'} silent"
+    detail = "; ".join(word for word in (part.detail, told) if word)
+    return replace(part, state="degraded", detail=detail)
 
 
 def _has_lost_lately(one: Vitals) -> bool:

@@ -158,6 +158,13 @@ def test_workers_that_are_not_ready_are_told_by_id_and_state(
     assert "10.1.2.3" not in page
 
 
+def test_gateways_of_which_a_process_fell_silent_are_degraded(state_store: Redis) -> None:
+    put_vitals(state_store, vitals("g/0"))
+    state_store.zadd(wire.SEEN, dict.fromkeys(("g/0", "g/1"), time.time()))
+    part = part_of("gateways")
+    assert (part["state"], part["detail"]) == ("degraded", "1 of 2 processes is silent")
+
+
 def test_gateways_and_pools_are_unknown_while_the_store_is_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
