@@ -9,7 +9,12 @@ import pytest
 from inference.contract.kinds import Outcome
 from tests.inference.gateway.rig import Gateway
 from tests.inference.gateway.test_bridged_clients import gateway
-from tests.inference.gateway.test_clients import CONVERSATION, anthropic_client, openai_client
+from tests.inference.gateway.test_clients import (
+    CONVERSATION,
+    anthropic_client,
+    check_closed_streams,
+    openai_client,
+)
 from tests.upstream.fixtures import Upstream
 from tests.upstream.script import Behaviour
 
@@ -92,20 +97,4 @@ async def test_a_stream_that_dies_raises_in_both_clients(
 async def test_a_stream_that_is_closed_by_its_client_is_left_by_the_gateway(
     gateway: Gateway, upstream: Upstream
 ) -> None:
-    upstream.play(Behaviour(gap_ms=500))
-    async with openai_client(gateway) as client:
-        stream = await client.responses.create(model="m", input="a", stream=True)
-        async for event in stream:
-            if event.type == "response.output_text.delta":
-                break
-        await stream.close()
-        await gateway.wait_ended()
-    async with anthropic_client(gateway) as other:
-        async with other.messages.stream(
-            model="m", max_tokens=9, messages=CONVERSATION
-        ) as messages:
-            async for _ in messages.text_stream:
-                break
-        await gateway.wait_ended(2)
-    assert [end.outcome for end in gateway.books.ends] == [Outcome.CANCELLED] * 2
-    await gateway.wait_for(lambda: all(one.is_closed_early for one in upstream.calls))
+    await check_closed_streams(gateway, upstream)

@@ -307,7 +307,12 @@ async def test_clients_do_not_wait_for_hours_inside_a_call(
 async def test_a_stream_that_is_closed_by_its_client_is_left_by_the_gateway(
     gateway: Gateway, upstream: Upstream
 ) -> None:
-    upstream.play(Behaviour(gap_ms=100))
+    await check_closed_streams(gateway, upstream)
+
+
+async def check_closed_streams(gateway: Gateway, upstream: Upstream) -> None:
+    """Both clients close a stream in its middle, and the worker's call ends."""
+    upstream.play(Behaviour(gap_ms=500))
     async with openai_client(gateway) as client:
         stream = await client.responses.create(model="m", input="a", stream=True)
         async for event in stream:
