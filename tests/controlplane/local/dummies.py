@@ -77,13 +77,19 @@ class DummyRun:
         return int((self.places.run / "guardian.lock").read_text() or 0)
 
     def shadow(self) -> int:
-        """The guardian's shadow, which stands in should launcher and guardian die together."""
+        """The guardian's shadow, which stands in should launcher and guardian die together.
+
+        A guardian that has just been started starts its own some moments later.
+        """
+        return wait_for(self._find_shadow, "the guardian's shadow")
+
+    def _find_shadow(self) -> int | None:
         words = (b"--shadow", str(self.places.var).encode())
         for path in Path("/proc").glob("[0-9]*/cmdline"):
             with suppress(FileNotFoundError, ProcessLookupError):
                 if set(words) <= set(path.read_bytes().split(b"\0")):
                     return int(path.parent.name)
-        return pytest.fail("there is no shadow")
+        return None
 
     def record(self, name: str) -> GroupRecord:
         return wait_for(lambda: read_record(self.places.groups, name), f"the record of {name}")
