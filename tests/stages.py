@@ -54,7 +54,7 @@ def check() -> tuple[str, ...]:
     left_out = files(lambda text: _NOT_QUICK.search(text) or _SLOW.search(text))
     marks = "not engine and not browser and not fault and not slow"
     few = ("--hypothesis-profile", "quick")
-    return (*AT_ONCE, "worksteal", *few, "-m", marks, *_without(left_out))
+    return ("-n", "3", "--dist", "worksteal", *few, "-m", marks, *_without(left_out))
 
 
 def _without(left_out: list[str]) -> Iterator[str]:

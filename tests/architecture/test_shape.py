@@ -27,6 +27,7 @@ def too_large(source: Source) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_modules_and_functions_are_small_but_for_the_listed_ones() -> None:
     listed = (ROOT / "tests/architecture/size_exceptions.txt").read_text().split()
     found = [name for source in sources() for name in too_large(source)]

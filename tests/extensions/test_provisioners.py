@@ -26,6 +26,8 @@ from tests.inference.pools.engines import (
 )
 from tests.upstream.fixtures import Upstream
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass
 class Case:

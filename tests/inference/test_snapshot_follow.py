@@ -113,6 +113,7 @@ async def test_a_start_without_a_store_serves_what_is_on_disk(
         assert holder.applied == Applied("L1", 3)
 
 
+@pytest.mark.slow
 async def test_a_frozen_store_holds_nothing_up_and_is_followed_again_when_thawed(
     own_store: OwnStore, client: Redis, admin: Redis, tmp_path: Path
 ) -> None:

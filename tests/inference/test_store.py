@@ -15,6 +15,7 @@ from tests.inference.stores import OwnStore, until
 CHANNEL = "hw:snapshot:changed"
 
 
+@pytest.mark.slow
 async def test_a_frozen_store_costs_half_a_second_and_answers_again_when_thawed(
     own_store: OwnStore, client: Redis
 ) -> None:

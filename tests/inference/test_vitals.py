@@ -132,6 +132,7 @@ async def test_a_clean_stop_takes_away_the_record_and_that_it_was_seen(
     assert await seen(admin) == {b"another": VITALS.written_at}
 
 
+@pytest.mark.slow
 async def test_a_frozen_store_is_logged_once_and_written_to_when_thawed(
     own_store: OwnStore, client: Redis, admin: Redis
 ) -> None:

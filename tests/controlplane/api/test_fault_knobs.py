@@ -248,6 +248,7 @@ def test_many_pools_are_drained_in_one_call(admin: Caller, small: str, pool: Any
     assert list(fields_of(response)) == ["operations.1.data.cordoned.0"]
 
 
+@pytest.mark.slow
 def test_a_roll_back_brings_the_knobs_back_but_for_counts_of_restarts(
     admin: Caller, small: str, route: Any
 ) -> None:

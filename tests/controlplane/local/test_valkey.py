@@ -67,6 +67,7 @@ def refused(client: Redis, *command: str) -> None:
         client.execute_command(*command)
 
 
+@pytest.mark.slow
 def test_without_a_user_nothing_is_answered(state: Store) -> None:
     with (
         Redis(unix_socket_path=str(state.socket)) as client,

@@ -130,6 +130,7 @@ async def test_a_worker_we_started_gets_its_derived_key(upstream: Upstream) -> N
 
 
 @pytest.mark.parametrize("megabytes", [1.5, 10])
+@pytest.mark.slow
 async def test_a_large_body_arrives_whole(upstream: Upstream, megabytes: float) -> None:
     image = "A" * int(megabytes * 1024 * 1024)
     fields = {"messages": [{"role": "user", "content": [{"type": "image_url", "url": image}]}]}

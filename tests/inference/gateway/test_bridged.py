@@ -31,6 +31,8 @@ from tests.inference.gateway.test_bridged_clients import CALLED_IN_PARTS, chunks
 from tests.upstream.fixtures import Upstream
 from tests.upstream.script import DEFAULT_TEXT, Behaviour
 
+pytestmark = pytest.mark.slow
+
 ASKED = [{"role": "user", "content": "ping"}]
 CHAT, MESSAGES, RESPONSES = "/v1/chat/completions", "/v1/messages", "/v1/responses"
 SAMPLES: dict[str, dict[str, Any]] = {

@@ -20,6 +20,8 @@ from tests.upstream.script import Behaviour
 
 __all__ = ["gateway"]
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("behaviour", "kind", "status"),

@@ -46,6 +46,7 @@ async def test_end_users_are_counted_apart(store: Redis, upstream: Upstream) -> 
         assert await times(2, gateway) == [200, 200]
 
 
+@pytest.mark.slow
 async def test_end_users_that_are_too_many_share_what_one_of_them_has(
     store: Redis, admin: Redis, upstream: Upstream
 ) -> None:

@@ -227,6 +227,7 @@ async def test_without_books_a_strict_route_refuses_and_a_lenient_one_counts(
         assert (await chat(gateway.port)).status == 200
 
 
+@pytest.mark.slow
 async def test_a_client_that_does_not_read_is_given_up(
     gateway: Gateway, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -312,6 +312,7 @@ CONNECTIONS = st.lists(streams(), min_size=1, max_size=6)
 
 @settings(max_examples=6, deadline=None, suppress_health_check=LENIENT)
 @given(connections=CONNECTIONS)
+@pytest.mark.slow
 def test_garbled_bytes_are_refused_or_given_up(edge: Edge, connections: list[list[bytes]]) -> None:
     check_streams(edge, connections)
 

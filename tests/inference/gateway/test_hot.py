@@ -34,6 +34,8 @@ from tests.inference.gateway.rig import (
 from tests.upstream.fixtures import Upstream
 from tests.upstream.script import Behaviour
 
+pytestmark = pytest.mark.slow
+
 BODY_LIMIT = 4_096
 POLL_S = 0.001
 # as many turns of a loop as it takes from what the client sends to what it has read of an answer

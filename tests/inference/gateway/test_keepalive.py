@@ -28,6 +28,8 @@ from tests.inference.gateway.rig import (
 from tests.upstream.fixtures import Upstream
 from tests.upstream.script import Behaviour
 
+pytestmark = pytest.mark.slow
+
 WORDS = "one two three four five"
 EVERY_MS = 50  # below what can be configured: a test's patience is shorter than a proxy's
 DONE = "data: [DONE]\n\n"

@@ -114,6 +114,7 @@ async def test_a_switch_sends_away_who_waits_for_what_it_turns_off(
         assert len(upstream.calls) == 1
 
 
+@pytest.mark.slow
 async def test_who_waits_for_a_pool_that_is_turned_off_waits_on_for_the_other(
     upstream: Upstream, other_upstream: Upstream
 ) -> None:

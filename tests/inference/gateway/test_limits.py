@@ -187,6 +187,7 @@ async def test_tokens_used_at_one_gateway_count_at_the_other(
             assert [*await times(1, one), *await times(1, other)] == [429, 429]
 
 
+@pytest.mark.slow
 async def test_a_token_window_begins_anew_whatever_that_of_requests_does(
     store: Redis, upstream: Upstream
 ) -> None:

@@ -253,6 +253,7 @@ async def patient(upstream: Upstream) -> AsyncIterator[Gateway]:
         yield gateway
 
 
+@pytest.mark.slow
 async def test_a_failure_after_a_comment_is_told_in_the_callers_shape(
     patient: Gateway, upstream: Upstream
 ) -> None:

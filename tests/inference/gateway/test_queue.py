@@ -24,6 +24,8 @@ from tests.inference.gateway.rig import (
 from tests.upstream.fixtures import Upstream, running_upstream
 from tests.upstream.script import Behaviour
 
+pytestmark = pytest.mark.slow
+
 KEYS = (key_record(TOKEN, priority=PriorityClass.INTERACTIVE),)
 CALL_MS = 250
 

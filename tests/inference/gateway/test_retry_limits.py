@@ -24,6 +24,8 @@ from tests.inference.gateway.rig import (
 from tests.upstream.fixtures import Upstream
 from tests.upstream.script import Behaviour
 
+pytestmark = pytest.mark.slow
+
 FREE_RETRIES = 10
 
 

@@ -203,6 +203,7 @@ async def test_a_picture_counts_as_no_text_and_teaches_no_rate(upstream: Upstrea
         assert worker.prefill_rate == USUAL_PREFILL_RATE
 
 
+@pytest.mark.slow
 async def test_only_what_is_not_cached_counts_as_prefill_and_only_until_the_first_token(
     upstream: Upstream, other_upstream: Upstream
 ) -> None:
@@ -225,6 +226,7 @@ async def test_only_what_is_not_cached_counts_as_prefill_and_only_until_the_firs
         assert (second, after_first, after_second) == ({}, {}, {})
 
 
+@pytest.mark.slow
 async def test_streams_go_where_they_have_begun_soonest(
     upstream: Upstream, other_upstream: Upstream
 ) -> None:

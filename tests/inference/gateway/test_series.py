@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tests.inference.gateway.client import BASE, request_bytes, send
 from tests.inference.gateway.rig import TOKEN, Gateway
 from tests.upstream.fixtures import Upstream
@@ -25,6 +27,7 @@ async def ask(gateway: Gateway, junk: str) -> None:
         await send(gateway.port, request_bytes(body.encode(), token=token, headers=headers))
 
 
+@pytest.mark.slow
 async def test_what_callers_write_makes_no_series(gateway: Gateway, upstream: Upstream) -> None:
     await ask(gateway, "junk")
     before = series_of(gateway)

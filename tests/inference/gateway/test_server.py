@@ -16,6 +16,8 @@ from tests.inference.gateway.rig import Gateway
 from tests.upstream.fixtures import Upstream
 from tests.upstream.script import Behaviour
 
+pytestmark = pytest.mark.slow
+
 ASKED = request_bytes(json.dumps(BASE).encode())
 
 

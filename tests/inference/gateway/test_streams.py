@@ -23,6 +23,8 @@ from tests.inference.gateway.rig import (
 from tests.upstream.fixtures import Upstream
 from tests.upstream.script import Behaviour
 
+pytestmark = pytest.mark.slow
+
 WORDS = "one two three four five"
 
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from inference.contract.events import Charge, End, Origin, Usage
@@ -20,6 +21,8 @@ from inference.workers.connections import Connections
 from tests.inference.gateway.receiver import attributes_of, running_receiver
 from tests.inference.gateway.rig import until
 from tests.installation import free_port
+
+pytestmark = pytest.mark.slow
 
 ORIGIN = Origin(
     "org_a", "team_a", "proj_a", "key", Endpoint.CHAT, "m", False, "gw-1/0", "L1", 1, "rt_a", "m"

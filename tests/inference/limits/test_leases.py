@@ -10,6 +10,8 @@ from inference.limits.slices import Claim
 from tests.inference.limits.rig import DAY_MS, counter, granted, running, several, slots
 from tests.inference.stores import OwnStore, until
 
+pytestmark = pytest.mark.slow
+
 
 async def test_no_more_than_the_amount_is_granted_and_no_less_over_several_processes(
     store: OwnStore, admin: Redis

@@ -12,6 +12,8 @@ from inference.limits.slices import CountersUnknown
 from tests.inference.limits.rig import SEEDED, counter, granted, running, several, slots
 from tests.inference.stores import OwnStore, until
 
+pytestmark = pytest.mark.slow
+
 
 async def test_a_silent_store_is_waited_for_once_and_then_by_nobody(store: OwnStore) -> None:
     async with running(store, "aa", wait_s=WAIT_S) as process:

@@ -23,6 +23,8 @@ from tests.inference.pools.engines import DATA_KEY
 from tests.inference.pools.rig import FAKE, READY_AFTER_S, Rig, all_in
 from tests.inference.stores import OwnStore, until
 
+pytestmark = pytest.mark.slow
+
 
 async def test_a_follower_touches_nothing(serving: Rig, client: Redis, tmp_path: Path) -> None:
     other = Rig(client, directory_path(tmp_path / "other"), owner="b", clock=serving.clock)

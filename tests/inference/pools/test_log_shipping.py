@@ -152,6 +152,7 @@ async def test_a_wish_that_ran_out_ends_it(desk: Desk) -> None:
     assert await desk.shipped() == {}
 
 
+@pytest.mark.slow
 async def test_a_frozen_store_is_logged_once_and_shipped_to_when_thawed(
     desk: Desk, own_store: OwnStore
 ) -> None:

@@ -89,6 +89,7 @@ async def test_a_changed_address_credential_or_kind_of_server_is_a_change() -> N
     assert len({static.specs(pool, Task.GENERATE)[0].digest for pool in pools}) == 4
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_not_there_is_seen_failing_and_still_there_to_be_asked(
     static: StaticProvisioner,
 ) -> None:

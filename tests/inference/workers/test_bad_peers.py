@@ -73,6 +73,7 @@ async def test_a_worker_that_takes_no_request_is_given_up_like_one_that_gives_no
         is_over.set()
 
 
+@pytest.mark.slow
 async def test_a_kept_connection_to_a_host_that_is_gone_is_found_out_and_replaced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -88,6 +88,7 @@ async def test_closing_twice_gives_a_connection_back_once() -> None:
         ((b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",), b""),
     ],
 )
+@pytest.mark.slow
 async def test_an_answer_is_read_however_it_is_cut(parts: tuple[bytes, ...], body: bytes) -> None:
     async with serving(answering(*parts)) as (_, origin):
         assert await asked(origin) == (200, body)
@@ -284,6 +285,7 @@ async def test_what_is_kept_too_long_is_closed(monkeypatch: pytest.MonkeyPatch) 
         await until(lambda: origin.idle_count == 0)
 
 
+@pytest.mark.slow
 async def test_a_server_without_a_known_certificate_is_not_spoken_to() -> None:
     async with serving(answering(OK)) as (server, _):
         connections = Connections(is_forbidden=lambda _ip, _port: False)
