@@ -47,6 +47,7 @@ _SECTION_RECORDS: Mapping[str, Any] = {
     "keys": snapshot.KeyRecord,
     "gateways": snapshot.GatewayRecord,
     "limits": snapshot.LimitRecord,
+    "budgets": snapshot.BudgetRecord,
     "switches": snapshot.SwitchRecord,
 }
 
@@ -176,6 +177,7 @@ _INDEXES: Mapping[str, Callable[[Any], Any]] = {
     "keys": lambda record: record.id,
     "gateways": lambda record: record.id,
     "limits": lambda record: record.id,
+    "budgets": lambda record: record.id,
     "switches": lambda record: record.id,
 }
 

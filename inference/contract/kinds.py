@@ -128,6 +128,47 @@ class Enforcement(Kind):
     LENIENT = "lenient"
 
 
+class BudgetSubject(Kind):
+    """Whose spending a budget counts together; of tags, each one that a request has."""
+
+    ORGANISATION = "organisation"
+    TEAM = "team"
+    PROJECT = "project"
+    KEY = "key"
+    END_USER = "end_user"
+    TAG = "tag"
+    MODEL = "model"
+    ROUTE = "route"
+
+
+class BudgetPeriod(Kind):
+    """Over what time a budget counts: by the calendar, in the organisation's time zone.
+
+    Weeks begin on Monday. A period begins at its first moment on the wall clock, so a day may have
+    23 or 25 hours.
+    """
+
+    HOUR = "hour"
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+    QUARTER = "quarter"
+
+
+class BudgetAction(Kind):
+    """What happens to requests that a budget has no room for: they are refused, or only told."""
+
+    BLOCK = "block"
+    NOTIFY = "notify"
+
+
+class UnknownPrice(Kind):
+    """What a budget that blocks does with a request whose cost nobody knows, which is not zero."""
+
+    REFUSE = "refuse"
+    ALLOW = "allow"
+
+
 class SwitchSubject(Kind):
     """What a kill switch turns off."""
 

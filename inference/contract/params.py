@@ -194,6 +194,15 @@ POOL_BOUNDS: Mapping[str, Bound] = {
 
 LIMIT_BOUNDS: Mapping[str, Bound] = {"amount": Bound(0, 10**15)}
 
+_MOST_NANOUSD = 10**18
+"""A thousand million dollars: as counters are exact up to 2**62, all that is spent fits too."""
+BUDGET_BOUNDS: Mapping[str, Bound] = {
+    "amount_nanousd": Bound(0, _MOST_NANOUSD),
+    "raised_to_nanousd": Bound(0, _MOST_NANOUSD),
+    "grace_percent": Bound(0, 100),
+}
+MAX_BUDGET_SCOPES = 3
+
 MAX_WEIGHT = 1_000_000
 MAX_TIERS = 8
 """A chain of more fallbacks only makes the last caller wait longer."""

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from inference.contract.kinds import (
     Accounting,
     Backend,
+    BudgetAction,
+    BudgetPeriod,
+    BudgetSubject,
     DegradationStep,
     Endpoint,
     Enforcement,
@@ -25,6 +28,7 @@ from inference.contract.kinds import (
     SwitchSubject,
     Task,
     TaskClass,
+    UnknownPrice,
     Weekday,
 )
 
@@ -252,6 +256,40 @@ class LimitRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class BudgetScope:
+    """One of the things a budget is about.
+
+    `subject_id` names the team, project, key, model or route, or an end user or tag as callers
+    write them; None has every one of the organisation counted apart.
+    """
+
+    subject: BudgetSubject
+    subject_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetRecord:
+    """At most `amount_nanousd` in each `period` for requests that are of all its `scopes`.
+
+    One that blocks lets `grace_percent` more through. `raised_to_nanousd` takes the amount's place
+    until `raised_until`. Keys are named without their prefix.
+    """
+
+    id: str
+    organisation_id: str
+    name: str
+    scopes: tuple[BudgetScope, ...]
+    amount_nanousd: int
+    period: BudgetPeriod
+    action: BudgetAction = BudgetAction.BLOCK
+    unknown_price: UnknownPrice = UnknownPrice.REFUSE
+    grace_percent: int = 0
+    raised_to_nanousd: int | None = None
+    raised_until: float | None = None
+    is_enabled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class SwitchRecord:
     """A kill switch that is thrown: what it names is refused until it is taken away or expires.
 
@@ -315,8 +353,8 @@ class Manifest:
 class ConfigSnapshot:
     """The whole configuration, indexed for reading. Never changed: a new version is a new value.
 
-    `models`, `pools`, `limits` and `switches` are by id, `prices` by model id, `routes` by
-    (organisation id, name) and by each alias in its place in `aliases`,
+    `models`, `pools`, `limits`, `budgets` and `switches` are by id, `prices` by model id, `routes`
+    by (organisation id, name) and by each alias in its place in `aliases`,
     `keys` by bucket and then by key id, so that one key's change replaces one small mapping.
     `thrown` are the switches again by what they turn off: organisation, subject and its id.
     `gateways` is by name; one that nobody ever drained or restarted has no record.
@@ -333,6 +371,7 @@ class ConfigSnapshot:
     gateways: Mapping[str, GatewayRecord] = field(default_factory=dict)
     aliases: Mapping[tuple[str, str], RouteRecord] = field(default_factory=dict)
     limits: Mapping[str, LimitRecord] = field(default_factory=dict)
+    budgets: Mapping[str, BudgetRecord] = field(default_factory=dict)
     switches: Mapping[str, SwitchRecord] = field(default_factory=dict)
     thrown: Mapping[tuple[str, SwitchSubject, str | None], SwitchRecord] = field(
         default_factory=dict

@@ -75,6 +75,15 @@ LIMITS_CHANNEL = "hw:limits:asked"
 tells that somebody has answered."""
 
 
+BUDGETS_SEEDED = "hw:limits:budgets"
+"""The epoch, as above, in which the control plane told the store what the ledger has of budgets
+whose periods were under way: without it, a budget that blocks can't be checked."""
+
+BUDGET_LEDGER = "ledger"
+"""The holder by whose name the control plane tells a budget's counter what nobody else does:
+spending that is in the ledger and that no living gateway process has told."""
+
+
 def limits_holders_key(organisation_id: str) -> str:
     """Which processes hold units of an organisation's counters, and when each was last heard."""
     return f"hw:limits:{{{organisation_id}}}:holders"
@@ -103,8 +112,9 @@ SECTIONS = (
     "routes",
     "gateways",
     "limits",
+    "budgets",
     "switches",
 )
 
-LATER_SECTIONS = frozenset({"gateways", "limits", "switches"})
+LATER_SECTIONS = frozenset({"gateways", "limits", "budgets", "switches"})
 """Sections that manifests written before they existed lack: then they are empty."""

@@ -62,7 +62,7 @@ def is_within(schedule: ScheduleRecord, at: float, time_zone: str) -> bool:
 
     An hour that a change of clocks skips has no time in it, one that it repeats has it twice.
     """
-    local = datetime.fromtimestamp(at, _zone(time_zone))
+    local = datetime.fromtimestamp(at, zone_of(time_zone))
     minute = local.hour * 60 + local.minute
     today = local.weekday()
     end = schedule.to_minute
@@ -92,7 +92,7 @@ def _is_one(value: object, wanted: Sequence[object]) -> bool:
 
 
 @lru_cache(maxsize=1_024)
-def _zone(name: str) -> tzinfo:
+def zone_of(name: str) -> tzinfo:
     """The rules of a zone, from the tables of the system; one that isn't there is UTC."""
     try:
         return ZoneInfo(name)

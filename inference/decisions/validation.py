@@ -41,7 +41,7 @@ from inference.decisions.problems import (
     out_of_bounds,
 )
 from inference.decisions.route_problems import route_problems
-from inference.decisions.traffic_problems import limit_problems, switch_problems
+from inference.decisions.traffic_problems import budget_problems, limit_problems, switch_problems
 
 __all__ = [
     "Host",
@@ -75,6 +75,7 @@ _REFERS_TO: Mapping[str, frozenset[str]] = {
     "keys": frozenset(("organisations",)),
     "gateways": frozenset(),
     "limits": frozenset(("organisations",)),
+    "budgets": frozenset(("organisations",)),
     "switches": frozenset(("organisations",)),
 }
 
@@ -333,5 +334,6 @@ _CHECKS: Mapping[str, _Check] = {
     "keys": _key_problems,
     "gateways": _gateway_problems,
     "limits": limit_problems,
+    "budgets": budget_problems,
     "switches": switch_problems,
 }
