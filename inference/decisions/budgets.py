@@ -173,7 +173,7 @@ def stake_of(budget: BudgetRecord, cost_max_nanousd: int | None) -> Stake | None
 
 
 def spent_nanousd(charges: Iterable[Charge]) -> int:
-    """What a request is booked with: its charges' lower bounds; one that is unknown adds nothing."""
+    """What a request is booked with: the lower bounds of its charges; an unknown adds nothing."""
     return sum(one.cost_nanousd or 0 for one in charges)
 
 
