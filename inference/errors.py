@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import ClassVar
 
+from inference.error_codes import ErrorCode as ErrorCode
+
 from inference.contract import refusals
 
 
@@ -17,45 +19,6 @@ class Fault(StrEnum):
     CALLER = "caller"
     UPSTREAM = "upstream"
     GATEWAY = "gateway"
-
-
-class ErrorCode(StrEnum):
-    """Every code a caller, an event or a metric can carry."""
-
-    INVALID_REQUEST = "invalid_request"
-    INVALID_API_KEY = "invalid_api_key"
-    INSUFFICIENT_SCOPE = "insufficient_scope"
-    SWITCHED_OFF = "switched_off"
-    MODEL_NOT_FOUND = "model_not_found"
-    RESPONSE_NOT_FOUND = "response_not_found"
-    PATH_NOT_FOUND = "path_not_found"
-    METHOD_NOT_ALLOWED = "method_not_allowed"
-    REQUEST_TIMEOUT = "request_timeout"
-    REQUEST_TOO_LARGE = "request_too_large"
-    UNSUPPORTED_ENCODING = "unsupported_encoding"
-    UPSTREAM_UNREACHABLE = "upstream_unreachable"
-    UPSTREAM_FORBIDDEN = "upstream_forbidden"
-    UPSTREAM_TIMEOUT = "upstream_timeout"
-    UPSTREAM_CLOSED = "upstream_closed"
-    UPSTREAM_FAILED = "upstream_failed"
-    UPSTREAM_SATURATED = "upstream_saturated"
-    UPSTREAM_BAD_ANSWER = "upstream_bad_answer"
-    UPSTREAM_MODEL_MISSING = "upstream_model_missing"
-    UPSTREAM_CREDENTIAL = "upstream_credential"
-    UPSTREAM_REFUSED = "upstream_refused"
-    NO_CAPACITY = "no_capacity"
-    QUEUE_FULL = "queue_full"
-    QUEUE_TIMEOUT = "queue_timeout"
-    REQUEST_SHED = "request_shed"
-    HEDGE_LOST = "hedge_lost"
-    RATE_LIMIT_EXCEEDED = "rate_limit_exceeded"
-    LIMITS_UNAVAILABLE = "limits_unavailable"
-    ACCOUNTING_UNAVAILABLE = "accounting_unavailable"
-    DEADLINE_EXCEEDED = "deadline_exceeded"
-    CLIENT_STALLED = "client_stalled"
-    CLIENT_LEFT = "client_left"
-    GATEWAY_STOPPING = "gateway_stopping"
-    INTERNAL_ERROR = "internal_error"
 
 
 class GatewayError(Exception):
@@ -167,6 +130,13 @@ class RateLimitExceeded(CallerError):
     code = ErrorCode.RATE_LIMIT_EXCEEDED
     http_status = 429
     message = "A rate limit is reached."
+
+
+class BudgetExceeded(RateLimitExceeded):
+    """Too little is left of a budget of the caller's for what the request may cost."""
+
+    code = ErrorCode.BUDGET_EXCEEDED
+    message = "A budget is used up."
 
 
 class UpstreamError(GatewayError):
@@ -314,6 +284,13 @@ class LimitsUnavailable(GatewayError):
     code = ErrorCode.LIMITS_UNAVAILABLE
     http_status = 503
     message = "The request's limits cannot be checked at the moment."
+
+
+class BudgetsUnavailable(LimitsUnavailable):
+    """A budget that blocks bears on it, and nobody can be asked what is left of that."""
+
+    code = ErrorCode.BUDGETS_UNAVAILABLE
+    message = "The request's budgets cannot be checked at the moment."
 
 
 class QueueFull(GatewayError):

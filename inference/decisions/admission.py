@@ -55,10 +55,11 @@ class Bearing:
 
 @frozen
 class Bounds:
-    """The most tokens a request may use."""
+    """The most tokens a request may use, and the most it may cost; None is not known."""
 
     input_tokens: int = 0
     output_tokens: int = 0
+    cost_nanousd: int | None = None
 
     def of(self, unit: LimitUnit) -> int:
         """As one token unit counts them."""
@@ -86,6 +87,8 @@ class Spent:
     is_final: bool
     http_status: int | None = None
     model_id: str | None = None
+    cost_nanousd: int = 0
+    """What it is booked with: a lower bound, to which what is not known adds nothing."""
 
 
 @frozen

@@ -39,11 +39,8 @@ class Account:
 
     @property
     def key(self) -> str:
-        """Where it is counted. What callers write is in it as a hash; the amount is not part."""
-        name = "\0".join((self.budget.id, str(self.period.starts_s), *self.subjects))
-        raw = name.encode(errors="surrogatepass")
-        digest = blake2b(raw, digest_size=16, person=b"budget").hexdigest()
-        return limits_counter_key(self.budget.organisation_id, digest)
+        """Where it is counted."""
+        return account_key(self)
 
 
 def period_of(period: BudgetPeriod, zone: tzinfo, at_s: float) -> Period:
@@ -113,6 +110,27 @@ def accounts_of(
             period = period_of(budget.period, zone, at_s)
             found += [Account(budget, subjects, period) for subjects in product(*choices)]
     return tuple(found)
+
+
+def account_key(account: Account, *, shared_by: str = "") -> str:
+    """Where an account is counted; what callers write is in it as a hash, the amount is no part.
+
+    Those of a key that are too many to be counted apart have one together, `shared_by` the key.
+    """
+    budget, period = account.budget, account.period
+    subjects = (shared_by,) if shared_by else account.subjects
+    raw = "\0".join((budget.id, str(period.starts_s), *subjects)).encode(errors="surrogatepass")
+    sort = b"budget shared" if shared_by else b"budget"
+    digest = blake2b(raw, digest_size=16, person=sort).hexdigest()
+    return limits_counter_key(budget.organisation_id, digest)
+
+
+def next_change_s(account: Account, at_s: float) -> float:
+    """When its period ends or, before that, a raise of its amount."""
+    raised_until = account.budget.raised_until
+    if raised_until is not None and at_s < raised_until:
+        return min(raised_until, account.period.ends_s)
+    return account.period.ends_s
 
 
 def is_of_model(budget: BudgetRecord) -> bool:

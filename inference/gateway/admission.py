@@ -12,6 +12,7 @@ from inference.decisions.endpoints import GENERATING
 from inference.decisions.limiting import bound_to_send
 from inference.decisions.plan import Plan
 from inference.errors import (
+    BudgetExceeded,
     GatewayError,
     LimitsUnavailable,
     NoCapacity,
@@ -23,7 +24,7 @@ from inference.errors import (
 from inference.gateway.attempts import NO_USAGE, Attempt, end_all
 from inference.gateway.schemas import InferenceRequest
 from inference.gateway.trimming import trimmed
-from inference.limits.limiter import Admission
+from inference.limits.admissions import Admission
 
 if TYPE_CHECKING:
     from inference.gateway.exchange import Exchange
@@ -52,7 +53,8 @@ async def next_within_limits(
     """Take a worker for the next attempt, of a model whose limits it keeps.
 
     Targets of other models are passed over. A request that nothing is left of for this reason
-    raises RateLimitExceeded or LimitsUnavailable, unless it has failed in other ways already.
+    raises RateLimitExceeded or LimitsUnavailable, unless it has failed in other ways already. None
+    also if budgets have no room for what a further attempt may cost.
     """
     while True:
         closed = admission.closed
@@ -64,15 +66,30 @@ async def next_within_limits(
             raise admission.refuse()
         if attempt is None or await may_use(exchange, attempt):
             return attempt
+        if admission.is_spent:
+            return None
 
 
 async def may_use(exchange: "Exchange", attempt: Attempt) -> bool:
     """Take what limits of the attempt's model want; if they are short, it never was an attempt."""
     admission, model_id = exchange.admission, attempt.planned.pool.model_id
-    if admission is None or await admission.enter(model_id):
+    if admission is None:
         return True
-    withdraw(exchange, attempt, admission.closed[model_id])
-    return False
+    if not await admission.enter(model_id):
+        withdraw(exchange, attempt, admission.closed[model_id])
+        return False
+    if attempt.number > 1 and not await admission.covers(_cost_at_most(exchange)):
+        withdraw(exchange, attempt, BudgetExceeded())
+        return False
+    return True
+
+
+def _cost_at_most(exchange: "Exchange") -> int:
+    """The most that all attempts so far may be booked with."""
+    return sum(
+        (one.planned.cost_max_nanousd if one.charge is None else one.charge.cost_nanousd) or 0
+        for one in exchange.attempts
+    )
 
 
 def withdraw(exchange: "Exchange", attempt: Attempt, error: GatewayError) -> None:
@@ -144,4 +161,5 @@ def _spent(attempt: Attempt) -> Spent:
         is_final=attempt.error is None,
         http_status=charge.http_status,
         model_id=charge.model_id,
+        cost_nanousd=charge.cost_nanousd or 0,
     )

@@ -41,7 +41,7 @@ from inference.gateway.schemas import InferenceRequest, parse_request
 from inference.gateway.services import Services
 from inference.gateway.turns import place_in_turn, still_on, turn_record
 from inference.journal import JournalUnavailable
-from inference.limits.limiter import Admission
+from inference.limits.admissions import Admission
 from inference.queues.room import Silence
 from inference.workers.registry import OFFERS
 
@@ -152,9 +152,9 @@ class Exchange:
     def limit(self, plan: Plan | None) -> Admission | None:
         """Find the limits that the request has to keep; None is none."""
         assert self.identity is not None
-        end_user = None if self.facts is None else self.facts.end_user
+        came_s, facts = self.arrived.at_ms / 1000, self.facts or NOTHING_KNOWN
         self.admission = self.services.limiter.admission(
-            self.event_id, self.identity, end_user=end_user, plan=plan
+            self.event_id, self.identity, end_user=facts.end_user, plan=plan, at_s=came_s
         )
         return self.admission
 
@@ -362,7 +362,7 @@ class Exchange:
         if self.trace is not None:
             record["trace_id"] = self.trace.trace_id
         if self.admission is not None:
-            record["limits"] = self.admission.record()
+            record |= self.admission.records()
         return record
 
     def _origin(self) -> Origin:

@@ -86,7 +86,9 @@ class Batch:
         for row in self.rows:
             one = row.slice
             window = "" if one.window is None else one.window
-            arguments += (one.counter.window_ms, one.counter.amount, window)
+            # a budget's end goes by its minus, for lengths of windows have none
+            length_ms = one.counter.window_ms or -one.counter.ends_ms
+            arguments += (length_ms, one.counter.amount, window)
             arguments += (row.got, row.may_return, row.late, row.want, row.answer)
         arguments.append(len(self.asks))
         for ask in self.asks:

@@ -141,6 +141,7 @@ class Broker:
                     one.set_result(None)
         self._leases.is_starting = False
         self._leases.is_usable = self._stopwatch() >= self._usable_from_s
+        self._leases.has_budgets = self._link.has_budgets
 
     def _hand_out(self, batches: list[Batch], replies: list[Any] | None, *, sent_s: float) -> None:
         """Give everybody their answer; those whose call failed, or was overtaken, have none."""

@@ -1,5 +1,6 @@
 """The limits that bear on requests of one kind, and the counters they are kept by."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -15,6 +16,7 @@ from inference.decisions.admission import (
     caps_output,
     stake_of,
 )
+from inference.limits.purses import Purse
 from inference.limits.slices import Claim, Counter
 
 _REQUESTS = LimitUnit.REQUESTS
@@ -44,26 +46,42 @@ class Counted:
 
 
 class Known:
-    """All limits of one caller's requests. `claims` are those of a request that uses tokens, if no
-    strict limit on tokens makes them different each time."""
+    """All limits and budgets of one caller's requests that come from `from_s` until `until_s`.
+
+    `claims` are those of a request that uses tokens, if neither a strict limit on tokens nor a
+    budget makes them different each time. Those of limits come before those of `purses`.
+    """
 
     __slots__ = (
-        *("_is_same", "by_kind", "caps_output", "claims", "counted", "settled", "shared"),
-        "unread",
+        *("_is_same", "by_kind", "caps_output", "claims", "counted", "purses", "settled", "shared"),
+        *("from_s", "unread", "until_s"),
     )
 
-    def __init__(self, counted: Sequence[Counted]) -> None:
+    def __init__(
+        self,
+        counted: Sequence[Counted],
+        purses: Sequence[Purse] = (),
+        *,
+        from_s: float = -math.inf,
+        until_s: float = math.inf,
+    ) -> None:
         self.counted = counted
+        self.purses = purses
+        self.from_s = from_s
+        self.until_s = until_s
         self.claims = [one.claim(_SOME) for one in counted]
         of_tokens = [n for n, one in enumerate(counted) if one.limit.unit in TOKEN_UNITS]
-        self._is_same = not any(self.claims[number].is_strict for number in of_tokens)
-        self.caps_output = any(caps_output(one.limit) for one in counted)
+        is_same = not any(self.claims[number].is_strict for number in of_tokens)
+        self._is_same = is_same and not purses
+        self.caps_output = any(caps_output(one.limit) for one in counted) or any(
+            one.blocks for one in purses
+        )
         self.settled = [n for n, one in enumerate(counted) if one.limit.unit is not _REQUESTS]
         self.shared = [one.limit for one in counted if one.is_shared]
         of_requests = [n for n, one in enumerate(counted) if one.limit.unit is _REQUESTS]
         self.by_kind = ((_OF_REQUESTS, of_requests), (_OF_TOKENS, of_tokens))
         self.unread: Known | None = self
-        if len(of_requests) < len(counted):
+        if len(of_requests) < len(counted) or purses:
             requests = [counted[number] for number in of_requests]
             self.unread = Known(requests) if requests else None
 
@@ -71,7 +89,18 @@ class Known:
         """The claims of a request with these bounds."""
         if self._is_same and bounds.input_tokens and bounds.output_tokens:
             return self.claims
-        return [one.claim(bounds) for one in self.counted]
+        claims = [one.claim(bounds) for one in self.counted]
+        claims += [claim for one in self.purses if (claim := one.claim(bounds)) is not None]
+        return claims
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing bears on these requests."""
+        return not (self.counted or self.purses)
+
+    def closed_purse(self, bounds: Bounds) -> Purse | None:
+        """A budget that can't let in a request with these bounds at all."""
+        return next((one for one in self.purses if one.claim(bounds) is None), None)
 
 
 def counter_of(bearing: Bearing, *, shared_by: str = "") -> Counter:

@@ -60,6 +60,7 @@ class Leases:
         self.holder = holder
         self.is_usable = False
         self.is_starting = False
+        self.has_budgets = False
         self.wake: Callable[[], None] = lambda: None
         self._stopwatch = stopwatch
         self._patience_s = patience_s

@@ -50,6 +50,8 @@ class StoreLink:
         self._connection: Any = None
         self._sha: bytes = b""
         self._epoch: bytes = b""
+        self.has_budgets = False
+        """Whether the store knows what was spent before it began to count, as of the last call."""
 
     @property
     def is_open(self) -> bool:
@@ -73,11 +75,12 @@ class StoreLink:
 
         What fails may have been done all the same.
         """
-        commands: list[Words] = [("MGET", wire.SEEDED_AT, wire.LIMITS_EPOCH)]
+        asked = ("MGET", wire.SEEDED_AT, wire.LIMITS_EPOCH, wire.BUDGETS_SEEDED)
+        commands: list[Words] = [asked]
         commands += [("EVALSHA", self._sha, *words) for words in calls]
         try:
             async with _patience(self._wait_s):
-                (seeded_at, epoch), *replies = await self._pipelined(commands)
+                (seeded_at, epoch, budgets), *replies = await self._pipelined(commands)
         except (*STORE_TROUBLE, TimeoutError) as error:
             await self.aclose()
             raise LinkDown(f"{type(error).__name__}: {error}") from error
@@ -88,6 +91,7 @@ class StoreLink:
             raise LinkDown("it is not seeded")
         if epoch != self._epoch:
             raise StoreChanged
+        self.has_budgets = budgets == epoch
         return replies
 
     async def aclose(self) -> None:

@@ -23,8 +23,14 @@ _NO_WINDOW_S = 3_600.0
 _SWEPT = 16
 
 
+def lasts_s(limit: LimitRecord) -> float:
+    """How long a window of a limit is."""
+    return WINDOW_MS[limit.window] / 1000 or _NO_WINDOW_S
+
+
 class Names:
-    """The end users that have counters of their own, for each limit by key, until its window ends.
+    """The names that have counters of their own, for each limit or budget by key, until its window
+    ends.
 
     A window begins here with the first of its names, so what is counted apart in one of the store's
     is twice `most` at most, at each process, and `MOST_TIMES` as many over all keys and limits.
@@ -41,19 +47,19 @@ class Names:
     def __len__(self) -> int:
         return self._count
 
-    def is_apart(self, limit: LimitRecord, key_id: str, name: str) -> bool:
+    def is_apart(self, counted_id: str, key_id: str, name: str, *, lasts_s: float) -> bool:
         """Whether a name is counted by itself; if not, it shares a counter with its key's others.
 
-        Once it is, it stays so for the window.
+        `counted_id` is of the limit or budget whose windows last so long. Once a name is counted by
+        itself, it stays so for the window.
         """
         now_s = self._stopwatch()
-        place = limit.id, key_id
+        place = counted_id, key_id
         known = self._names.get(place)
         if known is None or known[0] <= now_s:
             self._forget(place)
             self._sweep(now_s)
-            ends_s = now_s + (WINDOW_MS[limit.window] / 1000 or _NO_WINDOW_S)
-            known = self._names[place] = (ends_s, set())
+            known = self._names[place] = (now_s + lasts_s, set())
         names, mark = known[1], hash(name)
         if mark not in names:
             if len(names) >= self._most or not self._has_room(now_s):

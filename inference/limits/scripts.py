@@ -26,7 +26,9 @@ return {epoch, now - tonumber(string.match(epoch, ':(%d+)$'))}
 # KEYS: holders, then counters.
 # ARGV: holder, its call's number, milliseconds after which a silent one is dead, channel, whether
 # this is a beat. Of each counter: length of the window in milliseconds (0: units are held until
-# they are given back), amount, window the holder speaks of ("": it knows of none), what it was
+# they are given back; below: minus the time at which a budget's period ends, of which a dead
+# process's spending stays and its reservations come back), amount, window the holder speaks of ("":
+# it knows of none), what it was
 # granted there, what of that may come back, what it booked since without knowing the window, how
 # many units it wants ahead, the question it answers. Then the number of requests, and of each: how
 # many lines; and of a line: counter, units that must be left, units to take, whether they may come
@@ -36,7 +38,7 @@ return {epoch, now - tonumber(string.match(epoch, ':(%d+)$'))}
 # {} if all was taken, or pairs of a counter that is short and the question to wait for, 0 if in
 # vain. Returns {} if a later call of this holder was here before.
 LEASE = """
-local STEP, LIFE, SHARE, QUIET, FORGET = 1500, 3600000, 2, 1000, 60000
+local STEP, LIFE, SHARE, QUIET, FORGET, KEPT = 1500, 3600000, 2, 1000, 60000, 259200000
 local holders, me, seq = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local dead_ms, channel = tonumber(ARGV[3]), ARGV[4]
 
@@ -103,12 +105,16 @@ for i = 2, #KEYS do
         local w = math.floor(now / c.window)
         if stored and tonumber(stored) == w + 1 then w = w + 1 end
         c.w, c.ends = whole(w), (w + 1) * c.window - now
+    elseif c.window < 0 then
+        c.w, c.ends = '1', -c.window - now
     end
     if stored ~= c.w then
         redis.call('DEL', key)
         redis.call('HSET', key, 'w', c.w)
     end
-    redis.call('PEXPIRE', key, c.window > 0 and c.ends + 1000 or LIFE)
+    local life = c.window > 0 and c.ends + 1000 or LIFE
+    if c.window < 0 then life = math.max(c.ends, 0) + KEPT end
+    redis.call('PEXPIRE', key, whole(life))
     local spoken, got, back = ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
     local late, answer = ARGV[at + 5], ARGV[at + 7]
     if spoken == c.w then
@@ -148,6 +154,9 @@ local function others_of(c)
             if c.window == 0 then
                 redis.call('HINCRBY', c.key, 'g', minus(part.g))
                 redis.call('HDEL', c.key, 'g:' .. name)
+            elseif c.window < 0 and part.l ~= '0' then
+                redis.call('HINCRBY', c.key, 'g', minus(part.l))
+                redis.call('HINCRBY', c.key, 'g:' .. name, minus(part.l))
             end
         elseif part.l ~= '0' then
             c.others[#c.others + 1] = tonumber(part.a)

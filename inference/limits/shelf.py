@@ -13,6 +13,9 @@ _SWEPT = 100
 # A window ends here a little before it does in the store.
 _MARGIN_S = 1.0
 
+# A budget that nobody asked for so long is looked up anew when somebody does.
+_BUDGET_S = 3_600.0
+
 
 class Shelf:
     """Slices by their counter's key, those longest not heard of first.
@@ -35,7 +38,7 @@ class Shelf:
     @property
     def held(self) -> int:
         """Units taken here that are held until they are given back."""
-        return sum(one.out for one in self.active if not one.counter.window_ms)
+        return sum(one.out for one in self.active if one.counter.is_slots)
 
     def get(self, key: str) -> Slice | None:
         """The slice of a counter, if there is one."""
@@ -101,7 +104,13 @@ class Shelf:
     def sweep(self, now_s: float) -> None:
         """Forget counters whose window is over, some at a time."""
         for key, one in list(islice(self._slices.items(), _SWEPT)):
-            if one.is_idle and now_s >= one.ends_s + _MARGIN_S:
+            if not one.is_idle:
+                continue
+            if not one.counter.ends_ms:
+                if now_s >= one.ends_s + _MARGIN_S:
+                    self._forget(key, one)
+            elif now_s >= one.used_s + _BUDGET_S:
+                self._has_forgotten = True  # its period may be on, and part of it was spent here
                 self._forget(key, one)
 
     def _evict(self) -> None:

@@ -22,6 +22,9 @@ class Counter:
     ones of the store's clock; 0: what is taken is held until it is given back, or until its process
     is dead. `is_refundable` says that what was taken may come back before its window ends. Amounts
     are whole numbers up to 2**62.
+
+    One of a budget counts to `ends_ms`, in milliseconds since the epoch. What is reserved of it is
+    held like that without a window, and what was spent stays, whatever becomes of its process.
     """
 
     key: str
@@ -29,6 +32,12 @@ class Counter:
     window_ms: int
     amount: int
     is_refundable: bool
+    ends_ms: int = 0
+
+    @property
+    def is_slots(self) -> bool:
+        """Whether it counts what is under way, and nothing else."""
+        return not (self.window_ms or self.ends_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +95,7 @@ class Slice:
     def __init__(self, counter: Counter, *, is_first: bool = True) -> None:
         self.counter = counter
         self.window: int | None = NO_WINDOW if is_first else None
-        if not counter.window_ms:
+        if counter.is_slots:
             self.window = 0
         self.ends_s = NEVER
         self.got = 0
@@ -153,6 +162,7 @@ class Slice:
         """
         is_same = window == self.window
         is_on = now_s < self.ends_s
+        self.used_s = max(self.used_s, now_s)
         if claim.counter.is_refundable and is_same:
             self.out -= taken
         if used <= taken:

@@ -56,6 +56,25 @@ class LimitMetrics:
             registry=registry,
         )
 
+        self._over_budget = Counter(
+            "headworks_gateway_budget_refusals",
+            "Requests refused because too little was left of a budget, or their cost is unknown",
+            registry=registry,
+        )
+        self._budget_unavailable = Counter(
+            "headworks_gateway_budgets_unavailable",
+            "Requests refused because a budget that blocks could not be asked for",
+            registry=registry,
+        )
+
+    def over_budget(self) -> None:
+        """Count a request that a budget refused."""
+        self._over_budget.inc()
+
+    def budget_unavailable(self) -> None:
+        """Count a request refused because nobody knows what is left of a budget."""
+        self._budget_unavailable.inc()
+
     def refused(self, unit: LimitUnit) -> None:
         """Count a request that a limit refused."""
         self._refused.labels(unit.value).inc()

@@ -29,6 +29,7 @@ from inference.decisions.facts import RequestFacts
 from inference.decisions.plan import Plan, Refusal, plan_request
 from inference.errors import GatewayError, NoCapacity, QueueFull, RateLimitExceeded, RequestShed
 from inference.gateway.admission import next_within_limits, with_bound
+from inference.gateway.attempts import Moment
 from inference.gateway.dispatch import Prompt
 from inference.gateway.exchange import Exchange
 from inference.gateway.schemas import parse_request
@@ -153,6 +154,7 @@ class Asked(Exchange):
 
     def __init__(self, services: Any, snapshot: ConfigSnapshot, plan: Plan, prompt: bytes) -> None:
         self.services, self.snapshot, self.plan = services, snapshot, plan
+        self.arrived = Moment(int(NOW * 1000), NOW_S)
         self.endpoint, self.identity, self.facts = Endpoint.CHAT, KEY, plan.facts
         self.event_id, self.attempts, self.admission = "req", [], None
         self.is_out_of_retries, self.tokens_not_generated, self.trace = False, None, None

@@ -9,7 +9,7 @@ from inference.decisions.admission import Bearing, is_by_name
 from inference.limits import limiter as limiters
 from inference.limits.counted import counter_of
 from inference.limits.limiter import make_limiter
-from inference.limits.names import MOST_TIMES, Names
+from inference.limits.names import MOST_TIMES, Names, lasts_s
 from tests.inference.clocks import HandClock
 from tests.inference.gateway.rig import TOKEN, configuration, key_record, pool_record
 
@@ -21,21 +21,25 @@ def limit(name: str = "a", window: LimitWindow | None = LimitWindow.MINUTE) -> L
     return LimitRecord(f"lim_{name}", "org_a", name, subject, unit, 5, None, window)
 
 
+def is_apart(names: Names, one: LimitRecord, key_id: str, name: str) -> bool:
+    return names.is_apart(one.id, key_id, name, lasts_s=lasts_s(one))
+
+
 def test_so_many_are_apart_and_the_rest_is_not_until_the_window_is_over() -> None:
     clock = HandClock(100.0)
     names = Names(stopwatch=clock, most=3)
 
     for key_id, one in (("k", limit()), ("l", limit()), ("k", limit("b", window=None))):
-        apart = [names.is_apart(one, key_id, user) for user in USERS]
+        apart = [is_apart(names, one, key_id, user) for user in USERS]
         assert apart == [True, True, True, False, True]
     assert len(names) == 9
     clock.move(59.0)
-    assert not names.is_apart(limit(), "k", "u3")
+    assert not is_apart(names, limit(), "k", "u3")
     clock.move(1.0)
-    assert names.is_apart(limit(), "k", "u3")
-    assert not names.is_apart(limit("b", window=None), "k", "u3")
+    assert is_apart(names, limit(), "k", "u3")
+    assert not is_apart(names, limit("b", window=None), "k", "u3")
     clock.move(3_600.0)
-    assert names.is_apart(limit("b", window=None), "k", "u3")
+    assert is_apart(names, limit("b", window=None), "k", "u3")
 
 
 def test_those_of_many_keys_are_bounded_together_until_a_window_is_over() -> None:
@@ -43,13 +47,13 @@ def test_those_of_many_keys_are_bounded_together_until_a_window_is_over() -> Non
     names = Names(stopwatch=clock, most=3)
     most = 3 * MOST_TIMES
     days = limit("b", window=LimitWindow.DAY)
-    apart = [names.is_apart(days, f"k{n}", user) for n in range(MOST_TIMES - 1) for user in "abc"]
-    apart += [names.is_apart(limit(), "k", user) for user in "abc"]
+    apart = [is_apart(names, days, f"k{n}", user) for n in range(MOST_TIMES - 1) for user in "abc"]
+    apart += [is_apart(names, limit(), "k", user) for user in "abc"]
     assert (all(apart), len(names)) == (True, most)
-    assert not names.is_apart(limit(), "another", "a")
-    assert names.is_apart(days, "k0", "a")
+    assert not is_apart(names, limit(), "another", "a")
+    assert is_apart(names, days, "k0", "a")
     clock.move(60.0)
-    assert [names.is_apart(days, "another", user) for user in "abcd"] == [True, True, True, False]
+    assert [is_apart(names, days, "another", user) for user in "abcd"] == [True, True, True, False]
     assert len(names) == most
 
 
@@ -57,12 +61,12 @@ def test_keys_that_send_nothing_any_more_are_forgotten() -> None:
     clock = HandClock(0.0)
     names = Names(stopwatch=clock, most=3)
     for number in range(1_000):
-        names.is_apart(limit(), f"k{number}", "u")
+        is_apart(names, limit(), f"k{number}", "u")
         clock.move(1.0)
     assert len(names) <= 62
     clock.move(60.0)
     for number in range(10):
-        names.is_apart(limit("b"), f"k{number}", "u")
+        is_apart(names, limit("b"), f"k{number}", "u")
     assert len(names) == 10
 
 
@@ -89,7 +93,7 @@ def test_counters_of_names_that_share_another_limit_are_not_kept_for_ever(
     limiter.apply_snapshot(configuration(pool_record("a", "http://a"), limits=limits))
     key, most = key_record(TOKEN), 0
     for number in range(200):
-        assert limiter.admission("r", key, end_user=f"u{number}", plan=None) is not None
+        assert limiter.admission("r", key, end_user=f"u{number}", plan=None, at_s=0.0)
         clock.move(20.0)
         most = max(most, len(limiter._counters))
     assert 10 < most <= 22
