@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import ClassVar
 
-from inference.error_codes import ErrorCode as ErrorCode
-
 from inference.contract import refusals
+from inference.error_codes import ErrorCode as ErrorCode
 
 
 class Fault(StrEnum):

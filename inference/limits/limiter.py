@@ -216,10 +216,15 @@ def make_limiter(
     registry: CollectorRegistry,
     *,
     stopwatch: Callable[[], float] = time.perf_counter,
+    clock: Callable[[], float] = time.time,
     most_end_users: int = MOST_END_USERS,
 ) -> Limiter:
     """The limits of one life of a process, which the store knows by a name of its own."""
     leases = Leases(secrets.token_hex(8), stopwatch=stopwatch)
     return Limiter(
-        leases, LimitMetrics(registry), stopwatch=stopwatch, most_end_users=most_end_users
+        leases,
+        LimitMetrics(registry),
+        stopwatch=stopwatch,
+        clock=clock,
+        most_end_users=most_end_users,
     )

@@ -19,6 +19,7 @@ from inference.contract.events import Charge, End, Opening
 from inference.contract.kinds import Backend, Provisioner, Scope
 from inference.contract.sealing import encrypt, key_bucket, token_digest
 from inference.contract.snapshot import (
+    BudgetRecord,
     ConfigSnapshot,
     KeyDigest,
     KeyRecord,
@@ -109,6 +110,7 @@ def configuration(
     prices: tuple[PriceRecord, ...] = (PRICE,),
     organisations: tuple[OrganisationRecord, ...] = (OrganisationRecord("org_a", "Water"),),
     limits: tuple[LimitRecord, ...] = (),
+    budgets: tuple[BudgetRecord, ...] = (),
 ) -> ConfigSnapshot:
     """A snapshot around these pools; the route `m` goes over all of them unless given."""
     keys = keys or (
@@ -121,6 +123,7 @@ def configuration(
         "prices": dict(index_section("prices", prices)),
         "pools": dict(index_section("pools", pools)),
         "limits": dict(index_section("limits", limits)),
+        "budgets": dict(index_section("budgets", budgets)),
         "routes": dict(
             index_section("routes", routes or (route_record(*(pool.name for pool in pools)),))
         ),
@@ -276,7 +279,7 @@ async def running_gateway(
         holder=Holder(None),
         state_store=StateStore(),
         fleet=fleet,
-        limiter=make_limiter(registry, stopwatch=time.perf_counter, most_end_users=most_end_users),
+        limiter=make_limiter(registry, clock=clock, most_end_users=most_end_users),
         connections=connections,
         registry=registry,
         tasks=state.tasks,
