@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
+from types import MappingProxyType
 from typing import Any
 
 from redis import Redis
@@ -127,14 +128,16 @@ def publish(
     version: int = 1,
     tokens: Sequence[str] = _TOKENS,
     routes: int = 1,
+    changes: Mapping[str, tuple[object, ...]] = MappingProxyType({}),
 ) -> None:
     """Write a configuration of routes over one pool of these ports, and keys to choose from.
 
-    In each version every route and every key is another. Who runs hears of it at once.
+    In each version every route and every key is another; `changes` are whole sections in place of
+    these. Who runs hears of it at once.
     """
     admin.mset({wire.LINEAGE: "L1", wire.SEEDED_AT: "1"})
     digests = {}
-    for name, records in _records(workers, version, tokens, routes).items():
+    for name, records in {**_records(workers, version, tokens, routes), **changes}.items():
         payload = encode_section(records)
         digests[name] = content_digest(payload)
         admin.set(wire.section_key(digests[name]), seal(DATA_KEY, payload))

@@ -1,0 +1,167 @@
+"""One budget under many processes at once: `python -m benchmarks.budgets`.
+
+Gateway processes as they are installed, and so many clients that each ask again and again until
+they are refused. The worker's answers cost exactly what was reserved for them, so the amount is an
+exact number of requests: one more is overspent, one less was refused without need.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from redis import Redis
+
+from benchmarks.gateway import ours
+from benchmarks.gateway.loads import WORKERS, compile_programs, mock_workers
+from benchmarks.gateway.processes import free_ports, wait_for
+from inference.contract import wire
+from inference.contract.codec import decode_vitals
+from inference.contract.kinds import BudgetPeriod, BudgetSubject
+from inference.contract.snapshot import BudgetRecord, BudgetScope, PriceRecord
+
+CORES = "0,1"
+# within which each process has heard that the store knows what was spent
+SEEDED_S = 3.0
+AGAIN_S = 0.2
+# the worker answers with so many tokens; the prompt costs nothing
+TOKENS = 30
+PRICE = PriceRecord("prc_a", "org_a", "mdl_a", 0, 1_000_000_000)
+COST = TOKENS * PRICE.output_nanousd_per_mtok // 1_000_000
+
+BODY = json.dumps(
+    {
+        "model": ours.MODEL,
+        "messages": [{"role": "user", "content": "ping"}],
+        "max_tokens": TOKENS,
+    }
+).encode()
+
+
+@dataclass
+class Tally:
+    """What clients were told."""
+
+    statuses: Counter[int] = field(default_factory=Counter)
+    codes: Counter[str] = field(default_factory=Counter)
+
+
+def main(arguments: Sequence[str]) -> int:
+    asked = _parser().parse_args(arguments)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        compile_programs(folder)
+        first, port = free_ports(WORKERS), free_ports(1)
+        stack.enter_context(mock_workers(folder, first, core=CORES))
+        workers = range(first, first + WORKERS)
+        ports = {"core": CORES, "store_core": CORES, "processes": asked.processes}
+        stack.enter_context(ours.gateway(port, workers, folder / "gateway", **ports))
+        admin = stack.enter_context(
+            Redis.from_url(f"unix://{folder / 'gateway' / 'store.sock'}?db=0")
+        )
+        wait_for(lambda: admin.get(wire.LIMITS_EPOCH) is not None, "the store's epoch")
+        admin.set(wire.BUDGETS_SEEDED, admin.get(wire.LIMITS_EPOCH) or b"")
+        publish(admin, workers, asked.requests * COST)
+        time.sleep(SEEDED_S)
+        calls = calls_of(admin)
+        began_s = time.monotonic()
+        tally = asyncio.run(ask(port, asked.clients * asked.processes))
+        took_s = time.monotonic() - began_s
+        spent = spent_of(admin)
+        served, refused = tally.statuses[200], tally.statuses[429]
+        sys.stdout.write(
+            f"{asked.processes} processes x {asked.clients} clients, a budget of"
+            f" {asked.requests} requests\n"
+            f"served {served}, refused {refused}, others"
+            f" {sum(tally.statuses.values()) - served - refused}; codes {dict(tally.codes)}\n"
+            f"overspent {max(served - asked.requests, 0)},"
+            f" refused without need {max(asked.requests - served, 0)},"
+            f" the store counts {spent / COST:.0f}\n"
+            f"{(served + refused) / took_s:,.0f} requests/s,"
+            f" {(calls_of(admin) - calls) / (served + refused) * 1000:.0f} calls of the lease"
+            " script for 1,000 requests\n"
+        )
+        return 0 if (served, spent) == (asked.requests, asked.requests * COST) else 1
+
+
+def publish(admin: "Redis[bytes]", workers: Sequence[int], amount_nanousd: int) -> None:
+    """Have a budget on the organisation; it applies once processes answer by it."""
+    scope = BudgetScope(BudgetSubject.ORGANISATION)
+    budget = BudgetRecord("bud_a", "org_a", "all", (scope,), amount_nanousd, BudgetPeriod.MONTH)
+    changes = {"budgets": (budget,), "prices": (PRICE,)}
+    ours.publish(admin, workers, version=2, changes=changes)
+    wait_for(lambda: _versions(admin) == {2}, "the budget to apply everywhere")
+
+
+def _versions(admin: "Redis[bytes]") -> set[int | None]:
+    told = [admin.get(key) for key in admin.scan_iter(f"{wire.VITALS_PREFIX}*")]
+    return {decode_vitals(one).applied.version for one in told if one}
+
+
+def spent_of(admin: "Redis[bytes]") -> int:
+    """What the store counts as spent of the only budget, once nothing is reserved any more."""
+    (key,) = [one for one in admin.scan_iter("hw:limits:{org_a}:*") if admin.hexists(one, "w")]
+    wait_for(lambda: not int(admin.hget(key, "l") or 0), "reservations to end")
+    return int(admin.hget(key, "g") or 0)
+
+
+def calls_of(admin: "Redis[bytes]") -> int:
+    """How often scripts ran."""
+    stats = admin.info("commandstats").get("cmdstat_evalsha", {})
+    return int(stats.get("calls", 0))
+
+
+async def ask(port: int, clients: int) -> Tally:
+    """So many clients, each until it is refused."""
+    tally = Tally()
+    async with asyncio.TaskGroup() as group:
+        for number in range(clients):
+            group.create_task(_client(port, tally, number))
+    return tally
+
+
+async def _client(port: int, tally: Tally, number: int) -> None:
+    await asyncio.sleep(number / 2_000)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    head = (
+        f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {ours.TOKEN}\r\n"
+        f"content-type: application/json\r\ncontent-length: {len(BODY)}\r\n\r\n"
+    ).encode()
+    status = 200
+    try:
+        while status != 429:
+            if status == 503:
+                await asyncio.sleep(
+                    AGAIN_S
+                )  # the store was too slow to be asked: nothing is decided
+            writer.write(head + BODY)
+            answered = await reader.readuntil(b"\r\n\r\n")
+            status = int(answered[9:12])
+            length = int(answered.lower().partition(b"content-length: ")[2].split(b"\r", 1)[0])
+            body = await reader.readexactly(length)
+            tally.statuses[status] += 1
+            if status != 200:
+                tally.codes[json.loads(body)["error"]["code"]] += 1
+    finally:
+        writer.close()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks.budgets", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument("--processes", type=int, default=8)
+    parser.add_argument("--clients", type=int, default=200, help="for each process")
+    parser.add_argument("--requests", type=int, default=20_000, help="what the budget has room for")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
