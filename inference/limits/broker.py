@@ -41,7 +41,8 @@ class Broker:
     ) -> None:
         self._client = client
         self._leases = leases
-        self._link = StoreLink(client, wait_s=wait_s)
+        self._link = StoreLink(client, wait_s=wait_s, late=self._stop_waiting)
+        self._asked: list[Batch] = []
         self._stopwatch = stopwatch
         self._settle_s = settle_s
         self._health = StoreHealth("limits")
@@ -129,12 +130,13 @@ class Broker:
         replies: list[Any] | None = None
         untold = self._leases.take_untold()
         try:
-            batches = self._leases.build(is_beat=is_beat)
+            batches = self._asked = self._leases.build(is_beat=is_beat)
             for batch in batches:
                 self._seq += 1
                 calls.append(batch.words(self._leases.holder, self._seq, is_beat=is_beat))
             replies = await self._link.call(calls) if calls or is_beat else []
         finally:
+            self._asked = []
             self._hand_out(batches, replies, sent_s=now_s)
             for one in untold:
                 if not one.done():
@@ -142,6 +144,12 @@ class Broker:
         self._leases.is_starting = False
         self._leases.is_usable = self._stopwatch() >= self._usable_from_s
         self._leases.has_budgets = self._link.has_budgets
+
+    def _stop_waiting(self) -> None:
+        """Have nobody wait any longer for an answer that may still come."""
+        self._leases.close()
+        for batch in self._asked:
+            self._leases.stop_waiting(batch)
 
     def _hand_out(self, batches: list[Batch], replies: list[Any] | None, *, sent_s: float) -> None:
         """Give everybody their answer; those whose call failed, or was overtaken, have none."""

@@ -202,6 +202,16 @@ class Leases:
             self._release(ask)
             self._resolve_without_store(ask, now_s)
 
+    def stop_waiting(self, batch: Batch) -> None:
+        """Answer those who wait for this call without it; what it grants them is given back."""
+        now_s = self._stopwatch()
+        for ask in batch.asks:
+            self._release(ask)
+            asked, claims = ask.permit, ask.permit.claims
+            ask.permit = Permit(asked.id, claims, self._shelf.of_all(claims))
+            self._resolve_without_store(ask, now_s)
+            ask.permit = asked
+
     def close(self) -> None:
         """The store is away: nobody waits for it any longer."""
         self.is_usable = False
@@ -366,13 +376,13 @@ class Leases:
         if ask.future.done():
             return
         claims = {ask.permit.slices[one]: ask.permit.claims[one] for one in ask.lacking}
-        in_vain = [one for one, asked in short if not asked and not _may_yet(one, claims[one])]
+        in_vain = [one for one, asked in short if not asked and not one.may_yet_meet(claims[one])]
         if in_vain or now_s >= ask.due_s:
             spent = in_vain or [one for one, _ in short]
             for one in spent:
                 one.reached_s = now_s
             ask.future.set_exception(
-                OutOfUnits([Shortage(claims[one], _wait_s(one, now_s)) for one in spent])
+                OutOfUnits([Shortage(claims[one], one.wait_s(now_s)) for one in spent])
             )
             return
         ask.questions = {one: (one.window, question) for one, question in short if question}
@@ -384,12 +394,3 @@ class Leases:
         for ask in waiting:
             (self._queue if is_due(ask) else self._waiting).append(ask)
         return len(self._waiting) < len(waiting)
-
-
-def _may_yet(one: Slice, claim: Claim) -> bool:
-    """Whether what others of this process are kept, or gave back meanwhile, may be enough."""
-    return one.pending > 0 or one.left >= claim.floor
-
-
-def _wait_s(one: Slice, now_s: float) -> float | None:
-    return max(one.ends_s - now_s, 0.0) if one.counter.window_ms else None

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,9 @@ from inference.store import STORE_TROUBLE
 
 WAIT_S = 0.25
 """The longest a request waits for a store that doesn't answer, once: then nobody waits."""
+
+LOST_S = 1.5
+"""After so long a connection is given up: a store that is only slow still hears that we live."""
 
 # A loop that was held up itself for longer than this has the answer, perhaps, and not read it yet.
 _LATE_S = 0.02
@@ -42,11 +45,15 @@ Words = tuple[str | bytes | int, ...]
 
 
 class StoreLink:
-    """One connection, used by one task at a time. A call that fails ends it."""
+    """One connection, used by one task at a time. A call that fails ends it.
 
-    def __init__(self, client: Redis, *, wait_s: float) -> None:
+    `late` is called when an answer takes longer than `wait_s`.
+    """
+
+    def __init__(self, client: Redis, *, wait_s: float, late: Callable[[], None]) -> None:
         self._client = client
         self._wait_s = wait_s
+        self._late = late
         self._connection: Any = None
         self._sha: bytes = b""
         self._epoch: bytes = b""
@@ -61,7 +68,7 @@ class StoreLink:
     async def enter(self) -> Entry:
         """Connect if need be and find out which life of the store this is; raises LinkDown."""
         try:
-            async with _patience(self._wait_s):
+            async with _patience(self._wait_s, self._late):
                 return await self._enter()
         except (*STORE_TROUBLE, TimeoutError) as error:
             await self.aclose()
@@ -79,7 +86,7 @@ class StoreLink:
         commands: list[Words] = [asked]
         commands += [("EVALSHA", self._sha, *words) for words in calls]
         try:
-            async with _patience(self._wait_s):
+            async with _patience(self._wait_s, self._late):
                 (seeded_at, epoch, budgets), *replies = await self._pipelined(commands)
         except (*STORE_TROUBLE, TimeoutError) as error:
             await self.aclose()
@@ -133,17 +140,24 @@ class StoreLink:
 
 
 @contextlib.asynccontextmanager
-async def _patience(wait_s: float) -> AsyncIterator[None]:
-    """Raise TimeoutError after `wait_s`; a little later if this process was late to look."""
+async def _patience(wait_s: float, late: Callable[[], None]) -> AsyncIterator[None]:
+    """Call `late` after `wait_s`, a little later if this process was late to look itself.
+
+    Raises TimeoutError after LOST_S more.
+    """
     loop = asyncio.get_running_loop()
     due_s = loop.time() + wait_s
-    async with asyncio.timeout(None) as limit:
+    timer: asyncio.TimerHandle | None = None
+    async with asyncio.timeout(wait_s + LOST_S):
 
-        def end() -> None:
-            now_s = loop.time()
-            limit.reschedule(now_s + (_READ_S if now_s - due_s > _LATE_S else 0.0))
+        def look() -> None:
+            nonlocal timer
+            if loop.time() - due_s > _LATE_S:
+                timer = loop.call_later(_READ_S, late)
+            else:
+                late()
 
-        timer = loop.call_at(due_s, end)
+        timer = loop.call_at(due_s, look)
         try:
             yield
         finally:

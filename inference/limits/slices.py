@@ -140,6 +140,14 @@ class Slice:
             and (self.counter is claim.counter or self.counter == claim.counter)
         )
 
+    def may_yet_meet(self, claim: Claim) -> bool:
+        """Whether what others of this process are kept, or gave back meanwhile, may be enough."""
+        return self.pending > 0 or self.left >= claim.floor
+
+    def wait_s(self, now_s: float) -> float | None:
+        """How long its window lasts; None is not known."""
+        return max(self.ends_s - now_s, 0.0) if self.counter.window_ms else None
+
     def use(self, claim: Claim, now_s: float) -> None:
         """Take units that are left."""
         self.left -= claim.take

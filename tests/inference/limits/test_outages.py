@@ -153,3 +153,19 @@ async def test_who_waits_to_be_told_is_let_go_when_nothing_can_be_said(
             await process.leases.told()
         await asyncio.wait([process.task])
         assert process.task.exception() is not None
+
+
+async def test_what_a_late_store_grants_is_given_back_and_the_line_to_it_kept(
+    store: OwnStore, admin: Redis
+) -> None:
+    async with running(store, "aa", wait_s=0.2) as one:
+        strict, connections = slots(5), await admin.info("stats")
+        store.freeze()
+        assert await one.is_down(strict)
+        assert not one.leases.is_usable
+        store.thaw()
+        await until(lambda: one.leases.is_usable, "the answer")
+        assert one.leases.held == 0
+        assert await one.take(strict, units=5) is not None
+        opened = (await admin.info("stats"))["total_connections_received"]
+        assert opened == connections["total_connections_received"]
