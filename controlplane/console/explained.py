@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from controlplane.console.details import Fact, State
-from controlplane.console.formats import UNKNOWN, about_dollars, count
+from controlplane.console.formats import UNKNOWN, about_dollars, count, dollars
 from controlplane.console.reviews import Split, split_of
 from inference.contract.kinds import DegradationStep, Endpoint
 from inference.decisions.endpoints import PATHS
@@ -86,6 +86,8 @@ def verdict_of(document: Mapping[str, Any]) -> State:
         return State("Refused", "crit", "crit")
     if document["refused_by_limit"] is not None:
         return State("Refused by a limit", "crit", "crit")
+    if document["refused_by_budget"] is not None:
+        return State("Refused by a budget", "crit", "crit")
     if document["is_shed"]:
         return State("Shed", "crit", "crit")
     if document["choice"] is not None:
@@ -104,6 +106,12 @@ def sentence_of(document: Mapping[str, Any]) -> str:
     if limit is not None:
         most = f"{count(limit['amount'])} {limit['unit'].replace('_', ' ')}"
         return f"The limit {limit['name']} is {most}, and it wants {count(limit['must_be_left'])}."
+    budget = _named_budget(document)
+    if budget is not None and budget["reserves_nanousd"] is None:
+        return f"The budget {budget['name']} refuses what has no price."
+    if budget is not None:
+        needs, left = _dollars(budget["reserves_nanousd"]), _dollars(budget["left_nanousd"])
+        return f"The budget {budget['name']} is {left}, and it may cost {needs}."
     if document["is_shed"]:
         return "Its route is too busy for requests of its class, and refuses them for now."
     if choice is None and document["waits"]:
@@ -120,6 +128,33 @@ def _named_limit(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The limit that refuses it, if one does."""
     refusing = document["refused_by_limit"]
     return next((one for one in document["limits"] if one["id"] == refusing), None)
+
+
+def _named_budget(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The budget that refuses it, if one does."""
+    refusing = document["refused_by_budget"]
+    return next((one for one in document["budgets"] if one["id"] == refusing), None)
+
+
+def _dollars(nanousd: str) -> str:
+    return dollars(int(nanousd))
+
+
+def budgets_told(document: Mapping[str, Any]) -> Sequence[Mapping[str, str]]:
+    """The budgets it is counted on."""
+    return [
+        {
+            "name": one["name"],
+            "for": ", ".join(one["counts_for"]),
+            "most": f"{_dollars(one['left_nanousd'])} a {one['period']}",
+            "short": "too small for it" if one["is_short"] else "",
+            "reserves": "unknown"
+            if one["reserves_nanousd"] is None
+            else _dollars(one["reserves_nanousd"]),
+            "action": "refuses" if one["action"] == "block" else "only counts",
+        }
+        for one in document["budgets"]
+    ]
 
 
 def rules_of(document: Mapping[str, Any]) -> Sequence[Rule]:

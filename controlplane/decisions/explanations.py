@@ -12,14 +12,14 @@ from inference.decisions.explain import (
     WorkerVerdict,
 )
 from inference.decisions.facts import RequestFacts, facts_record
-from inference.decisions.limiting import LimitVerdict
+from inference.decisions.limiting import BudgetVerdict, LimitVerdict
 from inference.decisions.mismatches import RuleVerdict
 from inference.decisions.plan import Plan, Refusal
 
 NOTES = (
     "Speeds of workers, what prompts they have cached and who said “not now” are known to each "
     "gateway process alone: workers count as of usual speed, willing, with nothing cached.",
-    "What is used of limits is known to the gateways: each counts as unused.",
+    "What is used of limits and budgets is known to the gateways: each counts as unused.",
 )
 _DIGITS = 6
 
@@ -88,11 +88,35 @@ def _fleet(described: Described, now: datetime, *, is_load_known: bool) -> Mappi
 
 
 def _limits(explanation: Explanation) -> Mapping[str, Any]:
-    refusing = explanation.refused_by
+    refusing, passed_over = explanation.refused_by, explanation.passed_over
+    over_budget = refusing if isinstance(refusing, BudgetVerdict) else None
+    at_limit = refusing if isinstance(refusing, LimitVerdict) else None
     return {
         "limits": [_limit(one) for one in explanation.limits],
-        "refused_by_limit": None if refusing is None else refusing.bearing.limit.id,
-        "passed_over_limits": [one.bearing.limit.id for one in explanation.passed_over],
+        "refused_by_limit": None if at_limit is None else at_limit.bearing.limit.id,
+        "passed_over_limits": [
+            one.bearing.limit.id for one in passed_over if isinstance(one, LimitVerdict)
+        ],
+        "budgets": [_budget(one) for one in explanation.budgets],
+        "refused_by_budget": None if over_budget is None else over_budget.account.budget.id,
+        "passed_over_budgets": [
+            one.account.budget.id for one in passed_over if isinstance(one, BudgetVerdict)
+        ],
+    }
+
+
+def _budget(verdict: BudgetVerdict) -> Mapping[str, Any]:
+    budget, period = verdict.account.budget, verdict.account.period
+    return {
+        "id": budget.id,
+        "name": budget.name,
+        "action": budget.action.value,
+        "counts_for": list(verdict.account.subjects),
+        "period": budget.period.value,
+        "ends_at": datetime.fromtimestamp(period.ends_s, UTC),
+        "left_nanousd": str(verdict.left),
+        "reserves_nanousd": None if verdict.stake is None else str(verdict.stake.take),
+        "is_short": verdict.is_short,
     }
 
 

@@ -1,8 +1,9 @@
 """Which target a request would get and why: the functions of the live path, asked step by step."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import TypeVar
 
 from inference.contract.kinds import BreakerState, DegradationStep, Endpoint, WorkerState
 from inference.contract.snapshot import ConfigSnapshot, KeyRecord, RouteRecord, TargetRecord
@@ -13,14 +14,15 @@ from inference.decisions.endpoints import Offers
 from inference.decisions.facts import RequestFacts, Standing, standing_of
 from inference.decisions.fleet_view import FleetView, WorkerView
 from inference.decisions.limiting import (
+    BudgetVerdict,
     Entry,
     Left,
     Limiting,
     LimitVerdict,
+    Verdict,
     bound_to_send,
     enter,
     limiting_of,
-    refusing,
 )
 from inference.decisions.mismatches import RuleVerdict, rule_verdicts
 from inference.decisions.placing import Placing, place_first
@@ -88,8 +90,8 @@ class Explanation:
     `choice` is for the chances that were given, None if nobody can be sent to, or not yet: then it
     `waits` for a worker that is full. One that `is_shed` is not served while its route is busy;
     `degraded` are the steps that change how it is. `unserved` is the share of chances for which
-    there is no worker. `limits` are those it has to keep, wherever it is sent; one that is
-    `refused_by` a limit goes nowhere, and models whose limits were short are `passed_over`.
+    there is no worker. `limits` and `budgets` are those it has to keep, wherever it is sent; one
+    that is `refused_by` any goes nowhere, and models that were short of any are `passed_over`.
     `record` is the decision record of that very request, None if it is refused a plan.
     """
 
@@ -99,13 +101,14 @@ class Explanation:
     rules: tuple[RuleVerdict, ...] = ()
     targets: tuple[TargetVerdict, ...] = ()
     limits: tuple[LimitVerdict, ...] = ()
+    budgets: tuple[BudgetVerdict, ...] = ()
     choice: Choice[WorkerView] | None = None
     waits: bool = False
     is_shed: bool = False
     degraded: tuple[DegradationStep, ...] = ()
     unserved: float = 0.0
-    refused_by: LimitVerdict | None = None
-    passed_over: tuple[LimitVerdict, ...] = ()
+    refused_by: Verdict | None = None
+    passed_over: tuple[Verdict, ...] = ()
     record: Mapping[str, object] | None = None
 
 
@@ -115,7 +118,7 @@ class Case:
 
     `now` is seconds since the epoch, `plan_u` and `worker_u` the chances of plan and choice, `hits`
     the shares of its prompt that workers have cached, `steps` how many steps of degradation are
-    taken, by route, `left` how much is left of limits.
+    taken, by route, `left` how much is left of limits, `budgets_left` of accounts by their keys.
     """
 
     snapshot: ConfigSnapshot
@@ -129,6 +132,7 @@ class Case:
     hits: Mapping[str, float] = field(default_factory=dict)
     steps: Mapping[str, int] = field(default_factory=dict)
     left: Left = field(default_factory=dict)
+    budgets_left: Mapping[str, int] = field(default_factory=dict)
 
     def plan(self, u: float) -> Plan | Refusal:
         """The plan with this chance."""
@@ -163,6 +167,9 @@ class Case:
         return enter(plan, limiting, now_s=self.now, choose=choose)
 
 
+V = TypeVar("V", LimitVerdict, BudgetVerdict)
+
+
 @dataclass(slots=True)
 class _Tally:
     """How often each target and worker is chosen over so many chances."""
@@ -183,15 +190,20 @@ def explain(case: Case, *, draws: int = DRAWS) -> Explanation:
         rules = rule_verdicts(route, _circumstances(case, standing))
     if isinstance(decided, Refusal):
         return Explanation(decided, decided.route or route, standing, rules)
-    limiting = limiting_of(case.snapshot, case.identity, decided, case.left)
-    found = Explanation(decided, decided.route, standing, rules, limits=limiting.first)
-    refused = refusing(limiting.first, case.now)
+    limiting = limiting_of(
+        case.snapshot, case.identity, decided, case.left, budgets_left=case.budgets_left
+    )
+    first = limiting.first
+    found = Explanation(
+        decided, decided.route, standing, rules, limits=first.limits, budgets=first.budgets
+    )
+    refused = first.refusing(case.now)
     if refused is not None:
-        record = _with_limits(decision_record(decided, ()), limiting.record(refused=refused))
+        record = {**decision_record(decided, ()), **limiting.records(refused=refused)}
         return replace(found, refused_by=refused, record=record)
     serving = case.serve(decided)
     if serving.is_shed:
-        record = _with_limits(decision_record(decided, ()), limiting.record())
+        record = {**decision_record(decided, ()), **limiting.records()}
         steps = serving.changed_by
         return replace(found, is_shed=True, degraded=steps, record=_degraded(record, steps))
     return _placed(case, found, serving, limiting, draws)
@@ -207,22 +219,23 @@ def _placed(
     refused = closed[0] if choice is None and closed and not placing.waits else None
     planned = None if choice is None else entry.plan.targets[choice.room.position]
     entered = None if planned is None else planned.pool.model_id
-    record = _with_limits(
-        record_of(plan, choice, case.fleet, left=entry.plan),
-        limiting.record(
+    record = {
+        **record_of(plan, choice, case.fleet, left=entry.plan),
+        **limiting.records(
             entered=entered,
             passed_over=closed,
             refused=refused,
             output_tokens_sent=bound_to_send(plan) if limiting.caps_output else None,
         ),
-    )
+    }
     tally = _tally(case, limiting, draws)
     # of a request that isn't sent anywhere yet, those of the model it would be sent to first
-    further = limiting.of_models.get(entered or plan.targets[0].pool.model_id, ())
+    further = limiting.of_model(entered or plan.targets[0].pool.model_id)
     return replace(
         found,
         targets=_targets(case, plan, placing, tally),
-        limits=(*limiting.first, *closed, *(one for one in further if one not in closed)),
+        limits=_once((*limiting.first.limits, *closed, *further.limits), LimitVerdict),
+        budgets=_once((*limiting.first.budgets, *closed, *further.budgets), BudgetVerdict),
         choice=choice,
         waits=placing.waits,
         degraded=serving.changed_by,
@@ -233,10 +246,13 @@ def _placed(
     )
 
 
-def _with_limits(
-    record: Mapping[str, object], limits: Mapping[str, object] | None
-) -> Mapping[str, object]:
-    return record if limits is None else {**record, "limits": limits}
+def _once(verdicts: Iterable[Verdict], kind: type[V]) -> tuple[V, ...]:
+    """Those of a kind, each once."""
+    found: list[V] = []
+    for one in verdicts:
+        if isinstance(one, kind) and one not in found:
+            found.append(one)
+    return tuple(found)
 
 
 def _degraded(

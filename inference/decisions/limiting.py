@@ -1,15 +1,18 @@
-"""What limits make of one request, step by step as a gateway asks them.
+"""What limits and budgets make of one request, step by step as a gateway asks them.
 
 Those that bear on it whatever serves it come first, all or none. If its plan has targets of several
 models, those of a model are asked once a worker of it was found; targets of one that is short are
-passed over.
+passed over. Where both are short, it is the budget that is told.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TypeVar
 
-from inference.contract.snapshot import ConfigSnapshot, KeyRecord
+from inference.contract.kinds import BudgetAction
+from inference.contract.snapshot import BudgetRecord, ConfigSnapshot, KeyRecord
+from inference.contract.values import changed
 from inference.decisions.admission import (
     WINDOW_MS,
     Bearing,
@@ -22,7 +25,16 @@ from inference.decisions.admission import (
     limits_of_model,
     stake_of,
 )
+from inference.decisions.budgets import (
+    Account,
+    accounts_of,
+    amount_at,
+    index_budgets,
+    is_of_model,
+)
+from inference.decisions.budgets import stake_of as budget_stake
 from inference.decisions.plan import Plan
+from inference.decisions.rules import zone_of
 
 Left = Mapping[tuple[str, str], int]
 """How many units are left of limits, by id and the one they count for; of others all of them."""
@@ -47,57 +59,126 @@ class LimitVerdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Limiting:
-    """The limits of one plan: `first` are asked beforehand, `of_models` when a model is entered."""
+class BudgetVerdict:
+    """An account the request is counted on, what it reserves there, and what is left of it.
 
-    first: tuple[LimitVerdict, ...] = ()
-    of_models: Mapping[str, tuple[LimitVerdict, ...]] = field(default_factory=dict)
+    A stake of None can't be let in at all. `left` is the whole amount where nobody knows better.
+    """
+
+    account: Account
+    stake: Stake | None
+    left: int
+
+    @property
+    def is_short(self) -> bool:
+        return self.stake is None or self.left < self.stake.floor
+
+
+Verdict = LimitVerdict | BudgetVerdict
+
+
+@dataclass(frozen=True, slots=True)
+class Bearings:
+    """The limits and budgets that are asked in one step."""
+
+    limits: tuple[LimitVerdict, ...] = ()
+    budgets: tuple[BudgetVerdict, ...] = ()
+
+    def refusing(self, now_s: float) -> Verdict | None:
+        """What refuses, None if nothing is short: a budget first, then the longest of limits."""
+        short = [one for one in self.budgets if one.is_short]
+        closed = [one for one in short if one.stake is None]
+        return next(iter(closed or short), None) or refusing(self.limits, now_s)
+
+
+_NOTHING = Bearings()
+
+
+@dataclass(frozen=True, slots=True)
+class Limiting:
+    """What bears on one plan: `first` is asked beforehand, `of_models` when a model is entered."""
+
+    first: Bearings = _NOTHING
+    of_models: Mapping[str, Bearings] = field(default_factory=dict)
+    cost_max_nanousd: int | None = None
 
     @property
     def caps_output(self) -> bool:
-        """Whether a strict one relies on the answer's being no longer than its bound."""
+        """Whether something relies on the answer's being no longer than its bound."""
         every = (self.first, *self.of_models.values())
-        return any(caps_output(one.bearing.limit) for part in every for one in part)
+        return any(
+            any(caps_output(one.bearing.limit) for one in part.limits)
+            or any(one.account.budget.action is BudgetAction.BLOCK for one in part.budgets)
+            for part in every
+        )
 
-    def record(
+    def of_model(self, model_id: str | None) -> Bearings:
+        """What is asked when this model is entered."""
+        return _NOTHING if model_id is None else self.of_models.get(model_id, _NOTHING)
+
+    def records(
         self,
         *,
         entered: str | None = None,
-        passed_over: Sequence[LimitVerdict] = (),
-        refused: LimitVerdict | None = None,
+        passed_over: Sequence[Verdict] = (),
+        refused: Verdict | None = None,
         output_tokens_sent: int | None = None,
-    ) -> Mapping[str, object] | None:
-        """What the decision record says of limits; None if no limit bears on the request."""
-        if not (self.first or self.of_models):
-            return None
-        kept = (*self.first, *(self.of_models.get(entered, ()) if entered is not None else ()))
-        record: dict[str, object] = {"kept": [one.bearing.limit.id for one in kept]}
-        if passed_over:
-            record["passed_over"] = [one.bearing.limit.id for one in passed_over]
-        if output_tokens_sent is not None:
-            record["output_tokens_sent"] = output_tokens_sent
-        if refused is not None:
-            record["refused"] = refused.bearing.limit.id
-        return record
+    ) -> Mapping[str, object]:
+        """What the decision record says of limits and of budgets, if any bear on the request."""
+        every, own = (self.first, *self.of_models.values()), self.of_model(entered)
+        told: dict[str, object] = {}
+        if any(part.limits for part in every):
+            kept = [one.bearing.limit.id for one in (*self.first.limits, *own.limits)]
+            record = told["limits"] = dict[str, object](kept=kept)
+            if passed_over:
+                shut = [one for one in passed_over if isinstance(one, LimitVerdict)]
+                record["passed_over"] = [one.bearing.limit.id for one in shut]
+            if output_tokens_sent is not None:
+                record["output_tokens_sent"] = output_tokens_sent
+            if isinstance(refused, LimitVerdict):
+                record["refused"] = refused.bearing.limit.id
+        if any(part.budgets for part in every):
+            kept = [one.account.budget.id for one in (*self.first.budgets, *own.budgets)]
+            record = told["budgets"] = dict[str, object](kept=kept)
+            if self.cost_max_nanousd is not None:
+                record["reserved_nanousd"] = self.cost_max_nanousd
+            if passed_over:
+                over = [one for one in passed_over if isinstance(one, BudgetVerdict)]
+                record["passed_over"] = [one.account.budget.id for one in over]
+            if isinstance(refused, BudgetVerdict):
+                record["refused"] = refused.account.budget.id
+        return told
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """Where a request got past the limits of models.
 
-    `plan` is what is left of its plan, `closed` the limits that models were passed over for, by
-    model in that order.
+    `plan` is what is left of its plan, `closed` what models were passed over for, by model in that
+    order.
     """
 
     plan: Plan
-    closed: Mapping[str, LimitVerdict]
+    closed: Mapping[str, Verdict]
 
 
-def limiting_of(snapshot: ConfigSnapshot, identity: KeyRecord, plan: Plan, left: Left) -> Limiting:
-    """The limits that bear on a request with this plan, before any step of degradation."""
+def limiting_of(
+    snapshot: ConfigSnapshot,
+    identity: KeyRecord,
+    plan: Plan,
+    left: Left,
+    *,
+    budgets_left: Mapping[str, int] = MappingProxyType({}),
+) -> Limiting:
+    """What bears on a request with this plan, before any step of degradation.
+
+    `budgets_left` is what is left of accounts, by their keys.
+    """
     index, owner = index_limits(snapshot.limits), identity.organisation_id
     models = list(dict.fromkeys(one.pool.model_id for one in plan.targets))
-    bounds = Bounds(plan.prompt_tokens_max, plan.output_tokens_max)
+    bounds = Bounds(plan.prompt_tokens_max, plan.output_tokens_max, plan.cost_max_nanousd)
+    budgets = index_budgets(snapshot.budgets).get(owner, ())
+    zone = zone_of(snapshot.organisations[owner].time_zone)
     requester = Requester(
         owner,
         identity.team_id,
@@ -107,12 +188,30 @@ def limiting_of(snapshot: ConfigSnapshot, identity: KeyRecord, plan: Plan, left:
         model_id=models[0] if len(models) == 1 else None,
         route_id=plan.route.id,
     )
-    further: dict[str, tuple[LimitVerdict, ...]] = {}
+
+    def asked(limits: Sequence[Bearing], who: Requester, own: Sequence[BudgetRecord]) -> Bearings:
+        accounts = accounts_of(own, who, plan.standing.tags, zone=zone, at_s=plan.at)
+        over = tuple(_budget_verdict(one, bounds, budgets_left, plan.at) for one in accounts)
+        return Bearings(_verdicts(limits, bounds, left), over)
+
+    further: dict[str, Bearings] = {}
+    of_models = [one for one in budgets if is_of_model(one)]
     for model_id in models if len(models) > 1 else ():
-        found = _verdicts(limits_of_model(index, owner, model_id), bounds, left)
-        if found:
+        who = changed(requester, model_id=model_id)
+        found = asked(limits_of_model(index, owner, model_id), who, of_models)
+        if found != _NOTHING:
             further[model_id] = found
-    return Limiting(_verdicts(bearing_limits(index, requester), bounds, left), further)
+    known = budgets if len(models) == 1 else [one for one in budgets if not is_of_model(one)]
+    first = asked(bearing_limits(index, requester), requester, known)
+    return Limiting(first, further, plan.cost_max_nanousd)
+
+
+def _budget_verdict(
+    account: Account, bounds: Bounds, left: Mapping[str, int], at_s: float
+) -> BudgetVerdict:
+    stake = budget_stake(account.budget, bounds.cost_nanousd)
+    whole = amount_at(account.budget, at_s)
+    return BudgetVerdict(account, stake, left.get(account.key, whole) if left else whole)
 
 
 def _verdicts(bearings: Sequence[Bearing], bounds: Bounds, left: Left) -> tuple[LimitVerdict, ...]:
@@ -145,16 +244,14 @@ def enter(
 
     `choose` gives whatever it likes and the model it came to, None if there is nobody.
     """
-    closed: dict[str, LimitVerdict] = {}
+    closed: dict[str, Verdict] = {}
     while True:
         left = plan
         if closed:
             targets = tuple(one for one in plan.targets if one.pool.model_id not in closed)
             left = replace(plan, targets=targets)
         found, model_id = choose(left)
-        short = None
-        if model_id is not None:
-            short = refusing(limiting.of_models.get(model_id, ()), now_s)
+        short = limiting.of_model(model_id).refusing(now_s)
         if model_id is None or short is None:
             return found, Entry(left, closed)
         closed[model_id] = short

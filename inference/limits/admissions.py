@@ -275,6 +275,9 @@ class Admission:
         record: dict[str, object] = {"kept": kept}
         if self._bounds.cost_nanousd is not None:
             record["reserved_nanousd"] = self._reserved
+        if self._turned_away:
+            over = [one._refused_budget for one in self._turned_away]
+            record["passed_over"] = [budget.id for budget in over if budget is not None]
         if self._refused_budget is not None:
             record["refused"] = self._refused_budget.id
         if self.is_spent:

@@ -9,6 +9,8 @@ from controlplane.api.serializers.strict import StrictSerializer
 from controlplane.models.kinds import choices_of
 from inference.contract.kinds import (
     BreakerState,
+    BudgetAction,
+    BudgetPeriod,
     DegradationStep,
     Endpoint,
     Enforcement,
@@ -163,6 +165,24 @@ class TargetVerdictSerializer(serializers.Serializer[Any]):
     workers = WorkerVerdictSerializer(many=True)
 
 
+class BudgetVerdictSerializer(serializers.Serializer[Any]):
+    """A budget that bears on the request."""
+
+    id = serializers.CharField()
+    name = serializers.CharField()
+    action = _word(BudgetAction)
+    counts_for = serializers.ListField(
+        child=serializers.CharField(), help_text="Those it counts it for, one for each scope."
+    )
+    period = _word(BudgetPeriod)
+    ends_at = serializers.DateTimeField(help_text="When the period of this request ends.")
+    left_nanousd = serializers.CharField(help_text=_MONEY)
+    reserves_nanousd = serializers.CharField(
+        allow_null=True, help_text=f"{_MONEY} Null: its cost is unknown, which is refused."
+    )
+    is_short = serializers.BooleanField()
+
+
 class LimitVerdictSerializer(serializers.Serializer[Any]):
     id = serializers.CharField()
     name = serializers.CharField()
@@ -252,6 +272,13 @@ class ExplanationSerializer(serializers.Serializer[Any]):
     )
     passed_over_limits = serializers.ListField(
         child=serializers.CharField(), help_text="For these limits of models, others were taken."
+    )
+    budgets = BudgetVerdictSerializer(many=True)
+    refused_by_budget = serializers.CharField(
+        allow_null=True, help_text="The budget that refuses it however little is spent of it."
+    )
+    passed_over_budgets = serializers.ListField(
+        child=serializers.CharField(), help_text="For these budgets of models, others were taken."
     )
     record = serializers.DictField(
         allow_null=True, help_text="The decision record, as the gateway would write it."

@@ -11,6 +11,7 @@ from django.utils import timezone
 from controlplane.bridge.questions import ask
 from controlplane.console.api_calls import changing
 from controlplane.console.explained import (
+    budgets_told,
     facts_told,
     fleet_told,
     limits_told,
@@ -76,6 +77,7 @@ class ExplainPage(Page):
             "rules": rules_of(document),
             "targets": targets_of(document),
             "limits": limits_told(document),
+            "budgets": budgets_told(document),
             "fleet": fleet_told(document),
             "split": split,
             "legend": [(part.slot, f"{part.label} {part.share:.1f} %") for part in split.parts]

@@ -13,21 +13,41 @@ import pytest
 from prometheus_client import CollectorRegistry
 from redis.asyncio import Redis
 
+from inference.contract import wire
 from inference.contract.kinds import (
+    BudgetAction,
+    BudgetPeriod,
+    BudgetSubject,
     DegradationStep,
     Endpoint,
     Enforcement,
     LimitSubject,
     LimitUnit,
     LimitWindow,
+    UnknownPrice,
 )
-from inference.contract.snapshot import ConfigSnapshot, LimitRecord
-from inference.decisions.admission import Bearing
+from inference.contract.snapshot import (
+    BudgetRecord,
+    BudgetScope,
+    ConfigSnapshot,
+    LimitRecord,
+    PriceRecord,
+)
+from inference.decisions.admission import Bearing, Requester
+from inference.decisions.budgets import amount_at
 from inference.decisions.degradation.ladder import Ladder
 from inference.decisions.explain import Case, Explanation, explain
 from inference.decisions.facts import RequestFacts
+from inference.decisions.limiting import BudgetVerdict
 from inference.decisions.plan import Plan, Refusal, plan_request
-from inference.errors import GatewayError, NoCapacity, QueueFull, RateLimitExceeded, RequestShed
+from inference.errors import (
+    BudgetExceeded,
+    GatewayError,
+    NoCapacity,
+    QueueFull,
+    RateLimitExceeded,
+    RequestShed,
+)
 from inference.gateway.admission import next_within_limits, with_bound
 from inference.gateway.attempts import Moment
 from inference.gateway.dispatch import Prompt
@@ -37,6 +57,7 @@ from inference.gateway.turns import degrade
 from inference.limits.counted import counter_of
 from inference.limits.leases import Leases
 from inference.limits.limiter import Limiter
+from inference.limits.purses import Purse, purses_of
 from inference.limits.slices import Claim
 from inference.observability.limit_metrics import LimitMetrics
 from inference.observability.metrics import GatewayMetrics
@@ -58,7 +79,7 @@ from tests.inference.gateway.test_explained import (
 )
 from tests.inference.limits.conftest import store
 from tests.inference.limits.rig import running
-from tests.inference.stores import OwnStore
+from tests.inference.stores import OwnStore, until
 
 __all__ = ["store"]
 
@@ -67,6 +88,7 @@ pytestmark = pytest.mark.slow
 WORLDS, REQUESTS = 100, 10
 PATIENT_S = 60.0
 STEPS = tuple(DegradationStep)
+CENT = 10_000_000
 SUBJECTS = {
     LimitSubject.ORGANISATION: KEY.organisation_id,
     LimitSubject.TEAM: KEY.team_id,
@@ -104,7 +126,36 @@ def some_limit(chance: Random, name: str) -> tuple[LimitRecord, str, int]:
     return record, whom, left
 
 
-def limited(world: World, limits: list[LimitRecord], chance: Random) -> ConfigSnapshot:
+def some_budget(chance: Random, name: str) -> tuple[BudgetRecord, int]:
+    """A budget, and what is left of whoever it counts for: plenty, too little or nothing."""
+    kinds = [BudgetSubject(one) for one in SUBJECTS] + [BudgetSubject.MODEL] * 4
+    subjects = dict.fromkeys(chance.choices(kinds, k=chance.choice((1, 1, 2))))
+    scopes = tuple(
+        BudgetScope(one, None if chance.random() < 0.3 else _whom(one, chance)) for one in subjects
+    )
+    record = BudgetRecord(
+        f"bud_{name}",
+        "org_a",
+        name,
+        scopes,
+        chance.choice((*[10**9 * CENT] * 6, 1)),
+        BudgetPeriod.MONTH,
+        chance.choice((*[BudgetAction.BLOCK] * 4, BudgetAction.NOTIFY)),
+        chance.choice(tuple(UnknownPrice)),
+        is_enabled=chance.random() < 0.9,
+    )
+    return record, chance.choice((*[amount_at(record, NOW)] * 6, 0, 300))
+
+
+def _whom(subject: BudgetSubject, chance: Random) -> str | None:
+    if subject is BudgetSubject.ORGANISATION:
+        return None
+    return SUBJECTS[LimitSubject(subject)] or chance.choice(("mdl_a", "mdl_b"))
+
+
+def limited(
+    world: World, limits: list[LimitRecord], budgets: list[BudgetRecord], chance: Random
+) -> ConfigSnapshot:
     """The same configuration with limits, and a route that has a ladder and doesn't wait.
 
     Its pools are of two models in turn, so that most plans have both.
@@ -124,15 +175,23 @@ def limited(world: World, limits: list[LimitRecord], chance: Random) -> ConfigSn
         routes={("org_a", "m"): route},
         aliases={("org_a", "other"): route},
         limits={one.id: one for one in limits},
+        budgets={one.id: one for one in budgets},
+        prices={
+            model: PriceRecord(f"prc_{model}", "org_a", model, CENT * price, CENT * price)
+            for model, price in (("mdl_a", 10_000), ("mdl_b", 20_000))
+            if chance.random() < 0.9
+        },
     )
 
 
 @dataclass
 class Limits:
-    """What limits of a world there are, and what is left of them."""
+    """What limits and budgets of a world there are, and what is left of them."""
 
     records: list[LimitRecord]
     left: dict[tuple[str, str], int]
+    budgets: list[BudgetRecord]
+    budgets_left: dict[str, int]
 
     @classmethod
     async def used(cls, leases: Leases, chance: Random, name: str) -> "Limits":
@@ -146,7 +205,31 @@ class Limits:
                 if isinstance(taken, asyncio.Future):
                     await leases.outcome(taken)
         left = {(limit.id, whom): rest for limit, whom, rest in drawn}
-        return cls([limit for limit, _, _ in drawn], left)
+        budgets = [some_budget(chance, f"{name}_{n}") for n in range(chance.choice((0, 0, 0, 1, 2)))]
+        budgets_left: dict[str, int] = {}
+        for budget, rest in budgets:
+            for purse in purses_of_anybody(budget):
+                used = max(amount_at(budget, NOW) - rest, 0)
+                budgets_left[purse.account.key] = amount_at(budget, NOW) - used
+                taken = leases.take("fill", [Claim(purse.counter, used, used, True)])
+                if isinstance(taken, asyncio.Future):
+                    await leases.outcome(taken)
+        return cls(
+            [limit for limit, _, _ in drawn], left, [one for one, _ in budgets], budgets_left
+        )
+
+
+def purses_of_anybody(budget: BudgetRecord) -> list[Purse]:
+    """Those of all that requests can be of, each once."""
+    whose = (KEY.organisation_id, KEY.team_id, KEY.project_id, KEY.id)
+    found: dict[str, Purse] = {}
+    for model_id in ("mdl_a", "mdl_b"):
+        requester = Requester(*whose, "ann", model_id, "rt_m")
+        for purse in purses_of(
+            [budget], requester, (), time_zone="UTC", at_s=NOW, is_apart=lambda _: True
+        ):
+            found[purse.account.key] = purse
+    return list(found.values())
 
 
 class Asked(Exchange):
@@ -229,6 +312,10 @@ def services_of(world: World, snapshot: ConfigSnapshot, leases: Leases, taken: i
 
 def kind_of(explained: Explanation, error: GatewayError | None) -> str:
     """Which way a request went; fails unless both say the same of how it ended."""
+    if isinstance(explained.refused_by, BudgetVerdict):
+        assert isinstance(error, BudgetExceeded)
+        assert explained.refused_by.account.budget.name in str(error)
+        return "over a model's budget" if explained.passed_over else "over budget"
     if explained.refused_by is not None:
         assert isinstance(error, RateLimitExceeded)
         assert explained.refused_by.bearing.limit.name in str(error)
@@ -249,11 +336,13 @@ async def test_explain_and_the_live_path_agree_under_limits_and_degradation(
     chance, seen = Random(11), dict[str, int]()
     connections = Connections(is_forbidden=lambda _ip, _port: False)
     async with process(store) as leases:
+        await admin.set(wire.BUDGETS_SEEDED, await admin.get(wire.LIMITS_EPOCH))
+        await until(lambda: leases.has_budgets, "the budgets")
         for number in range(WORLDS):
             world = some_world(chance, connections)
             stir(world, chance)
             limits = await Limits.used(leases, chance, f"{number}")
-            snapshot = limited(world, limits.records, chance)
+            snapshot = limited(world, limits.records, limits.budgets, chance)
             taken = chance.randint(0, len(snapshot.routes["org_a", "m"].degradation))
             services = services_of(world, snapshot, leases, taken)
             for _ in range(REQUESTS):
@@ -267,6 +356,7 @@ async def test_explain_and_the_live_path_agree_under_limits_and_degradation(
     # every road was walked, and often
     assert seen.keys() == {
         *("refused a plan", "refused by a limit", "refused by a model", "shed"),
+        *("over budget", "over a model's budget"),
         *("waits", "nobody", "passed over", "sent"),
     }
     assert min(seen.values()) >= 5, seen
@@ -298,6 +388,7 @@ async def compared(
             offers=OFFERS,
             steps={"rt_m": taken},
             left=limits.left,
+            budgets_left=limits.budgets_left,
         ),
         draws=4,
     )
@@ -317,6 +408,12 @@ async def compared(
                 claim = counted.claim(asked.admission._bounds)
                 stake = told[counted.limit.id]
                 assert (claim.floor, claim.take) == (stake.floor, stake.take)
+            over = {one.account: one.stake for one in explained.budgets}
+            for purse in asked.admission._known.purses:
+                wanted, budget_stake = purse.claim(asked.admission._bounds), over[purse.account]
+                assert (wanted is None) is (budget_stake is None)
+                if wanted is not None and budget_stake is not None:
+                    assert (wanted.floor, wanted.take) == (budget_stake.floor, budget_stake.take)
     finally:
         asked.let_go()
     return kind
