@@ -139,7 +139,8 @@ def test_a_replay_of_no_traffic_says_that_it_is_worth_little(
     operator: Reader, ids: Mapping[str, str], state_store: Redis
 ) -> None:
     replayed(operator, ids)
-    assert run_queued() == (pk := Replay.objects.get().pk)
+    pk = Replay.objects.get().pk
+    assert run_queued() == pk
     words = words_of(operator.page(f"/replay/{pk}/"))
     assert "Default speeds were used: too little traffic is recorded to learn from" in words
     assert "Drafted, replayed: none" in words
