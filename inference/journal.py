@@ -28,6 +28,9 @@ OPENING, END, START = b"O ", b"E ", b"S "
 SEGMENT_GLOB = "[0-9]*.jnl"
 LOCK_NAME = "lock"
 
+UNENCODABLE = (TypeError, ValueError, RecursionError)
+"""What an event raises that holds what JSON can't, or has a number already."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -114,15 +117,31 @@ class Journal:
 
     def open(self, opening: Opening) -> "asyncio.Future[int]":
         """Done once the opening is written; fails with JournalUnavailable if it was not."""
-        return self._append(opening, opening)
+        lines = self._lines
+        start = len(lines)
+        try:
+            add_event(lines, opening, mark=OPENING)
+        except UNENCODABLE as error:
+            return self._refused(error, start)
+        return self._enter(opening.event_id, opening)
 
     def close(self, end: End) -> "asyncio.Future[int]":
         """Done once the end is written, with its number; fails with JournalUnavailable like `open`.
 
         It is written even if the caller is cancelled while waiting. Its own number is that of no
-        journal yet: it is given the next one of this.
+        journal yet: it is given the next one of this. That is the one after those that wait, for of
+        what is written at once nothing gets into the journal after the first that doesn't.
         """
-        return self._append(end, None)
+        lines = self._lines
+        start = len(lines)
+        seq = self.seq + self._pending_ends + 1
+        try:
+            add_event(lines, end, mark=END, journal=self.journal_id, seq=seq)
+        except UNENCODABLE as error:
+            self.events_lost_total += 1
+            return self._refused(error, start)
+        self._pending_ends += 1
+        return self._enter(end.event_id, None)
 
     def release(self) -> None:
         """Write what is pending and let go of the journal: anyone may adopt it from now on."""
@@ -156,38 +175,27 @@ class Journal:
             raise
         self._lock = lock
 
-    def _append(self, fact: Opening | End, opening: Opening | None) -> "asyncio.Future[int]":
-        """Have a fact written with all others of this turn of the loop.
-
-        An end gets its number here: of what is written at once nothing gets into the journal after
-        the first that doesn't, and the ends to come count on from those that did.
-        """
+    def _enter(self, event_id: str, opening: Opening | None) -> "asyncio.Future[int]":
+        """Have the line that was added written with all others of this turn of the loop."""
         loop = asyncio.get_running_loop()
         written = loop.create_future()
-        lines, pending = self._lines, self._pending
-        start = len(lines)
-        try:
+        if not self._pending:
             if self._is_released:
-                raise JournalUnavailable("the journal is closed")
-            if opening is not None:
-                add_event(lines, fact, mark=OPENING)
-            else:
-                seq = self.seq + self._pending_ends + 1
-                add_event(lines, fact, mark=END, journal=self.journal_id, seq=seq)
-                self._pending_ends += 1
-        except JournalUnavailable as error:
-            written.set_exception(error)
-        except (TypeError, ValueError, RecursionError) as error:
-            del lines[start:]
-            log.error("event cannot be encoded", error=type(error).__name__)
-            self.events_lost_total += opening is None
-            unavailable = JournalUnavailable("the event cannot be encoded")
-            unavailable.__cause__ = error
-            written.set_exception(unavailable)
-        else:
-            if not pending:
-                loop.call_soon(self._flush)
-            pending.append((fact.event_id, opening, written))
+                self._lines, self._pending_ends = bytearray(), 0
+                written.set_exception(JournalUnavailable("the journal is closed"))
+                return written
+            loop.call_soon(self._flush)
+        self._pending.append((event_id, opening, written))
+        return written
+
+    def _refused(self, error: Exception, start: int) -> "asyncio.Future[int]":
+        """Take back what was added of an event that can't be told."""
+        del self._lines[start:]
+        log.error("event cannot be encoded", error=type(error).__name__)
+        unavailable = JournalUnavailable("the event cannot be encoded")
+        unavailable.__cause__ = error
+        written = asyncio.get_running_loop().create_future()
+        written.set_exception(unavailable)
         return written
 
     def _flush(self) -> None:

@@ -140,8 +140,7 @@ def add_event(
     An end that is given one must not have another: that is a ValueError. After any error the lines
     hold some of it.
     """
-    lines += mark
-    lines += _OPEN_EVENT
+    lines += mark + _OPEN_EVENT
     _encode_event_into(value, lines, -1)
     if seq:
         if not lines.endswith(_NO_NUMBER):
