@@ -71,6 +71,8 @@ class Answer:
     _framing_bytes = 0
     _has_body = False
     _is_flowing = False
+    _is_in_chunk = True
+    _is_between_chunks = False
     _has_length = False
     _is_interim = False
     _error: GatewayError | None = None
@@ -191,7 +193,22 @@ class Answer:
         return bool(self._chunks)
 
     def feed(self, data: bytes) -> None:
-        """Take what the connection received."""
+        """Take what the connection received.
+
+        Of a body that flows on, one whole chunk and no more is what mostly comes, with its length
+        as servers write it: that is taken without the parser, which waits for a chunk either way.
+        """
+        if self._is_between_chunks and self._take is not None:
+            start = data.find(b"\r", 1, 9) + 2
+            size = len(data) - start - 2
+            if size > 0 and data.startswith(b"%x\r\n" % size) and data.endswith(b"\r\n"):
+                self._quiet_since_s = self._loop.time()
+                self._give(data[start:-2])
+                return
+        self._parse(data)
+
+    def _parse(self, data: bytes) -> None:
+        """Take what the connection received by way of the parser."""
         if not self.has_bytes:
             self.has_bytes = True
             self.parser = httptools.HttpResponseParser(self)
@@ -207,6 +224,7 @@ class Answer:
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self.keeps_alive = False
             self.fail(UpstreamBadAnswer())
+        self._is_between_chunks = not self._is_in_chunk and data.endswith(b"\r\n")
         if self._is_flowing and self._take is not None and len(self._chunks) == 1:
             self._quiet_since_s = self._loop.time()
             part, self._chunks, self._size = self._chunks[0], [], 0
@@ -262,7 +280,7 @@ class Answer:
     def fail(self, error: GatewayError) -> None:
         """Make this the outcome, unless there is one, and cut the connection off."""
         if self._error is None and not self.is_complete:
-            self._error, self._is_flowing = error, False
+            self._error, self._is_flowing, self._is_between_chunks = error, False, False
             self._watchdog.clear()
             self._transport.abort()
             self._wake()
@@ -295,11 +313,17 @@ class Answer:
             self._chunks.append(body)
             self._size += len(body)
 
+    def on_chunk_header(self) -> None:
+        self._is_in_chunk = True
+
+    def on_chunk_complete(self) -> None:
+        self._is_in_chunk = False
+
     def on_message_complete(self) -> None:
         if self._is_interim:
             self._is_interim = False
         elif self.parser is not None and not self.is_complete:
-            self.is_complete, self._is_flowing = True, False
+            self.is_complete, self._is_flowing, self._is_in_chunk = True, False, True
             self.keeps_alive = self.parser.should_keep_alive()
 
     def _taken(self) -> bytes:
