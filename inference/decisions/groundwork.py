@@ -5,7 +5,7 @@ It holds nothing that a plan's other inputs could change, so a plan is the same 
 
 from collections.abc import Sequence
 
-from inference.contract.events import PriceUsed
+from inference.contract.events import Origin, PriceUsed
 from inference.contract.kinds import Endpoint, PoolPower
 from inference.contract.snapshot import (
     ConfigSnapshot,
@@ -32,12 +32,15 @@ class Way:
 
     `looked_at` are the headers that the route's rules look at. `line_ups` are the route's own, by
     endpoint, which a request comes to that no rule and no wish of its caller's has chosen for.
+    `origins` are of requests by it that say no more, by endpoint and whether they are streams: kept
+    here by whoever writes them down.
     """
 
     route: RouteRecord
     standing: Standing
     looked_at: frozenset[str]
     line_ups: dict[Endpoint, "LineUp"]
+    origins: dict[tuple[Endpoint, bool], Origin]
 
 
 @frozen
@@ -105,7 +108,7 @@ class Groundwork:
                 return None
             if len(self._ways) >= MOST_WAYS:
                 self._ways.clear()
-            way = Way(route, standing_of_nothing(identity, route), headers_of(route), {})
+            way = Way(route, standing_of_nothing(identity, route), headers_of(route), {}, {})
             self._ways[identity.id, name] = way
         return way
 

@@ -106,17 +106,23 @@ class Answer:
         """Return once status and headers are there."""
         while not self.has_head:
             if pulse is None:
-                if self._error is not None:
-                    raise self._error
-                self._waiter = self._loop.create_future()
-                try:
-                    await self._waiter
-                finally:
-                    self._waiter = None
-                if self._error is not None:
-                    raise self._error
+                await self._wait(None)
             elif not await self._wait(pulse.left_s()) and not self.has_head:
                 await pulse.beat()
+
+    def head_or_end(self) -> asyncio.Future[None]:
+        """Done once something has come: the head, or part of it, or an end without one.
+
+        What it was says `wait_head`, which need not be asked if it `has_well_begun`. This is one
+        coroutine less for those to wake that wait for the usual answer.
+        """
+        self._waiter = waiter = self._loop.create_future()
+        return waiter
+
+    @property
+    def has_well_begun(self) -> bool:
+        """Whether the head is there, and nothing has gone wrong since."""
+        return self.has_head and self._error is None
 
     async def read(self, wait_s: float | None = None) -> bytes | None:
         """Return all bytes that came since the last read, waiting for some if there are none.

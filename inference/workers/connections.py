@@ -67,7 +67,7 @@ class Connection(asyncio.Protocol):
         head = b"".join(
             (b"POST ", request.path, self._origin.host_line, length, request.headers, b"\r\n")
         )
-        self._answer = Answer(
+        self._answer = answer = Answer(
             self._transport,
             loop=self._loop,
             timeouts=timeouts,
@@ -75,7 +75,7 @@ class Connection(asyncio.Protocol):
             on_settled=self._settle,
         )
         self._transport.writelines((head, request.body))
-        return self._answer
+        return answer
 
     def abort(self) -> None:
         if self._transport is not None:
@@ -202,7 +202,10 @@ class Origin:
             return await self._ask(request, timeouts, pulse)
         answer = kept.send(request, timeouts)
         try:
-            await answer.wait_head(pulse)
+            if pulse is None:
+                await answer.head_or_end()
+            if not answer.has_well_begun:
+                await answer.wait_head(pulse)
             return answer
         except UpstreamClosed:
             answer.close()
