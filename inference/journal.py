@@ -79,6 +79,7 @@ class Journal:
         self._size = 0
         self._full_size = 0
         self._pending: list[_Entry] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._lines = bytearray()
         self._pending_ends = 0
         self._unended: dict[str, tuple[Opening, ...]] = {}
@@ -177,14 +178,15 @@ class Journal:
 
     def _enter(self, event_id: str, opening: Opening | None) -> "asyncio.Future[int]":
         """Have the line that was added written with all others of this turn of the loop."""
-        loop = asyncio.get_running_loop()
-        written = loop.create_future()
-        if not self._pending:
+        loop = self._loop
+        if loop is None or not self._pending:
+            # asked for once a turn: that is a system call
+            self._loop = loop = asyncio.get_running_loop()
             if self._is_released:
                 self._lines, self._pending_ends = bytearray(), 0
-                written.set_exception(JournalUnavailable("the journal is closed"))
-                return written
+                return _failed(loop, JournalUnavailable("the journal is closed"))
             loop.call_soon(self._flush)
+        written: asyncio.Future[int] = loop.create_future()
         self._pending.append((event_id, opening, written))
         return written
 
@@ -194,9 +196,7 @@ class Journal:
         log.error("event cannot be encoded", error=type(error).__name__)
         unavailable = JournalUnavailable("the event cannot be encoded")
         unavailable.__cause__ = error
-        written = asyncio.get_running_loop().create_future()
-        written.set_exception(unavailable)
-        return written
+        return _failed(asyncio.get_running_loop(), unavailable)
 
     def _flush(self) -> None:
         entries, self._pending = self._pending, []
@@ -308,6 +308,12 @@ def lock_journal(folder: Path) -> int:
         pass
     os.close(lock)
     raise JournalTaken(folder.name)
+
+
+def _failed(loop: asyncio.AbstractEventLoop, error: Exception) -> "asyncio.Future[int]":
+    written: asyncio.Future[int] = loop.create_future()
+    written.set_exception(error)
+    return written
 
 
 def _write_all(file: int, data: bytearray) -> tuple[int, OSError | None]:

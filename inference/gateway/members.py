@@ -74,7 +74,8 @@ def text_of(members: Members, name: str) -> str:
 
 def check_list(members: Members, name: str) -> None:
     """Refuse what is no list."""
-    if name not in members or memoryview(members[name])[0] != _LIST:
+    raw = members.get(name)
+    if raw is None or memoryview(raw)[0] != _LIST:
         raise InvalidRequest(f"`{name}` must be a list.", param=name)
 
 
@@ -122,17 +123,13 @@ def flag(members: Members, name: str) -> bool:
 
 def whole_number(members: Members, name: str) -> int | None:
     """Read what an engine would take for a whole number: 2, 2.0 and "2"; None is not given."""
-    if name not in members:
-        return None
     value = value_of(members, name)
-    if value is None:
-        return None
+    if value is None or type(value) is int:
+        return value
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
         return int(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
     raise InvalidRequest(f"`{name}` must be a whole number.", param=name)
 
 

@@ -91,14 +91,16 @@ def _kv_term(kv: float) -> float:
 
 
 def _least_in(room: Room[C], u: float) -> Choice[C]:
-    """The worker with the least wait in one room; of equals one is drawn."""
+    """The worker with the least wait of several in one room; of equals one is drawn."""
     workers = room.workers
     waits = waits_of(workers)
     least = min(waits)
     most = least + EQUAL
-    equals = [place for place, wait in enumerate(waits) if wait <= most]
-    place = equals[0] if len(equals) == 1 else equals[draw_evenly(len(equals), u)[0]]
-    worker = workers[place]
+    if sorted(waits)[1] > most:
+        worker = workers[waits.index(least)]
+    else:
+        equals = [worker for worker, wait in zip(workers, waits, strict=True) if wait <= most]
+        worker = equals[draw_evenly(len(equals), u)[0]]
     return Choice(room, worker, len(waits), score_of(worker), least, u=u)
 
 
