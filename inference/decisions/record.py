@@ -68,13 +68,8 @@ def decision_record(
         "strategy": route.strategy,
         "u": plan.u,
         "facts": facts_record(plan.facts),
-        # each of one is the most there are
-        "targets": [planned[0].target.id]
-        if len(planned) == 1
-        else [one.target.id for one in planned],
-        "attempts": [_step_record(steps[0])]
-        if len(steps) == 1
-        else [_step_record(step) for step in steps],
+        "targets": [one.target.id for one in planned],
+        "attempts": [_step_record(step) for step in steps],
     }
     if plan.rule_id is not None:
         record["rule"] = plan.rule_id
@@ -96,7 +91,7 @@ def _step_record(step: Attempted) -> dict[str, object]:
         }
     else:
         # why this one of several, term by term: waits are never below 0, and told to the
-        # millionth; `round` takes three times as long, and adding to a record member by member twice
+        # millionth, for which `round` takes three times as long
         prefill, requests, kv = score.prefill, score.requests, score.kv
         record = {
             "target": planned.target.id,

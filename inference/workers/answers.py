@@ -71,8 +71,6 @@ class Answer:
     _framing_bytes = 0
     _has_body = False
     _is_flowing = False
-    _is_in_chunk = True
-    _is_between_chunks = False
     _has_length = False
     _is_interim = False
     _error: GatewayError | None = None
@@ -106,23 +104,17 @@ class Answer:
         """Return once status and headers are there."""
         while not self.has_head:
             if pulse is None:
-                await self._wait(None)
+                if self._error is not None:
+                    raise self._error
+                self._waiter = self._loop.create_future()
+                try:
+                    await self._waiter
+                finally:
+                    self._waiter = None
+                if self._error is not None:
+                    raise self._error
             elif not await self._wait(pulse.left_s()) and not self.has_head:
                 await pulse.beat()
-
-    def head_or_end(self) -> asyncio.Future[None]:
-        """Done once something has come: the head, or part of it, or an end without one.
-
-        What it was says `wait_head`, which need not be asked if it `has_well_begun`. This is one
-        coroutine less for those to wake that wait for the usual answer.
-        """
-        self._waiter = waiter = self._loop.create_future()
-        return waiter
-
-    @property
-    def has_well_begun(self) -> bool:
-        """Whether the head is there, and nothing has gone wrong since."""
-        return self.has_head and self._error is None
 
     async def read(self, wait_s: float | None = None) -> bytes | None:
         """Return all bytes that came since the last read, waiting for some if there are none.
@@ -199,22 +191,7 @@ class Answer:
         return bool(self._chunks)
 
     def feed(self, data: bytes) -> None:
-        """Take what the connection received.
-
-        Of a body that flows on, one whole chunk and no more is what mostly comes, with its length
-        as servers write it: that is taken without the parser, which waits for a chunk either way.
-        """
-        if self._is_between_chunks and self._take is not None:
-            start = data.find(b"\r", 1, 9) + 2
-            size = len(data) - start - 2
-            if size > 0 and data.startswith(b"%x\r\n" % size) and data.endswith(b"\r\n"):
-                self._quiet_since_s = self._loop.time()
-                self._give(data[start:-2])
-                return
-        self._parse(data)
-
-    def _parse(self, data: bytes) -> None:
-        """Take what the connection received by way of the parser."""
+        """Take what the connection received."""
         if not self.has_bytes:
             self.has_bytes = True
             self.parser = httptools.HttpResponseParser(self)
@@ -223,14 +200,13 @@ class Answer:
         try:
             if self.parser is not None:
                 self.parser.feed_data(data)
-        except httptools.HttpParserCallbackError as error:
-            log.error("answer parser failed", exc_info=error)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            if isinstance(error, httptools.HttpParserCallbackError):
+                log.error("answer parser failed", exc_info=error)
             self.keeps_alive = False
+            if not self.is_complete:
+                self._offer()  # what came before the break
             self.fail(UpstreamBadAnswer())
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            self.keeps_alive = False
-            self.fail(UpstreamBadAnswer())
-        self._is_between_chunks = not self._is_in_chunk and data.endswith(b"\r\n")
         if self._is_flowing and self._take is not None and len(self._chunks) == 1:
             self._quiet_since_s = self._loop.time()
             part, self._chunks, self._size = self._chunks[0], [], 0
@@ -286,7 +262,7 @@ class Answer:
     def fail(self, error: GatewayError) -> None:
         """Make this the outcome, unless there is one, and cut the connection off."""
         if self._error is None and not self.is_complete:
-            self._error, self._is_flowing, self._is_between_chunks = error, False, False
+            self._error, self._is_flowing = error, False
             self._watchdog.clear()
             self._transport.abort()
             self._wake()
@@ -319,17 +295,11 @@ class Answer:
             self._chunks.append(body)
             self._size += len(body)
 
-    def on_chunk_header(self) -> None:
-        self._is_in_chunk = True
-
-    def on_chunk_complete(self) -> None:
-        self._is_in_chunk = False
-
     def on_message_complete(self) -> None:
         if self._is_interim:
             self._is_interim = False
         elif self.parser is not None and not self.is_complete:
-            self.is_complete, self._is_flowing, self._is_in_chunk = True, False, True
+            self.is_complete, self._is_flowing = True, False
             self.keeps_alive = self.parser.should_keep_alive()
 
     def _taken(self) -> bytes:
@@ -371,7 +341,8 @@ class Answer:
             await waiter
         finally:
             self._waiter = self._due_s = None
-        if self._error is not None:
+        # whoever stopped taking before the failure has to learn of that first
+        if self._error is not None and (self._take is not None or self._left_s is None):
             raise self._error
         return wait_s is None or bool(self._chunks) or self.is_complete
 

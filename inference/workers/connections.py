@@ -202,10 +202,7 @@ class Origin:
             return await self._ask(request, timeouts, pulse)
         answer = kept.send(request, timeouts)
         try:
-            if pulse is None:
-                await answer.head_or_end()
-            if not answer.has_well_begun:
-                await answer.wait_head(pulse)
+            await answer.wait_head(pulse)
             return answer
         except UpstreamClosed:
             answer.close()
