@@ -17,7 +17,7 @@ from pathlib import Path
 
 import structlog
 
-from inference.contract.codec import encode_event, numbered
+from inference.contract.codec import add_event
 from inference.contract.events import End, Opening
 
 SEGMENT_BYTES = 8 * 1024 * 1024
@@ -27,6 +27,9 @@ enough that a busy process starts one in seconds, not many in one."""
 OPENING, END, START = b"O ", b"E ", b"S "
 SEGMENT_GLOB = "[0-9]*.jnl"
 LOCK_NAME = "lock"
+
+UNENCODABLE = (TypeError, ValueError, RecursionError)
+"""What an event raises that holds what JSON can't, or has a number already."""
 
 log = structlog.get_logger(__name__)
 
@@ -39,8 +42,8 @@ class JournalTaken(Exception):
     """The journal has a living owner, or is gone."""
 
 
-_Entry = tuple[str, bytes, bool, "asyncio.Future[int]"]
-"""A fact's request, its line (an end's without its number), whether it is an end, who waits."""
+_Entry = tuple[str, Opening | None, "asyncio.Future[int]"]
+"""A fact's request, what it was if it is no end, and who waits."""
 
 
 def segment_name(number: int) -> str:
@@ -76,7 +79,10 @@ class Journal:
         self._size = 0
         self._full_size = 0
         self._pending: list[_Entry] = []
-        self._unended: dict[str, bytes] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lines = bytearray()
+        self._pending_ends = 0
+        self._unended: dict[str, tuple[Opening, ...]] = {}
         self._is_writable = True
         self._is_released = False
 
@@ -112,15 +118,31 @@ class Journal:
 
     def open(self, opening: Opening) -> "asyncio.Future[int]":
         """Done once the opening is written; fails with JournalUnavailable if it was not."""
-        return self._append(opening, OPENING)
+        lines = self._lines
+        start = len(lines)
+        try:
+            add_event(lines, opening, mark=OPENING)
+        except UNENCODABLE as error:
+            return self._refused(error, start)
+        return self._enter(opening.event_id, opening)
 
     def close(self, end: End) -> "asyncio.Future[int]":
         """Done once the end is written, with its number; fails with JournalUnavailable like `open`.
 
         It is written even if the caller is cancelled while waiting. Its own number is that of no
-        journal yet: it is given the next one of this.
+        journal yet: it is given the next one of this. That is the one after those that wait, for of
+        what is written at once nothing gets into the journal after the first that doesn't.
         """
-        return self._append(end, END)
+        lines = self._lines
+        start = len(lines)
+        seq = self.seq + self._pending_ends + 1
+        try:
+            add_event(lines, end, mark=END, journal=self.journal_id, seq=seq)
+        except UNENCODABLE as error:
+            self.events_lost_total += 1
+            return self._refused(error, start)
+        self._pending_ends += 1
+        return self._enter(end.event_id, None)
 
     def release(self) -> None:
         """Write what is pending and let go of the journal: anyone may adopt it from now on."""
@@ -154,88 +176,79 @@ class Journal:
             raise
         self._lock = lock
 
-    def _append(self, fact: Opening | End, mark: bytes) -> "asyncio.Future[int]":
-        """Have a fact written with all others of this turn of the loop."""
-        loop = asyncio.get_running_loop()
-        written = loop.create_future()
-        is_end = mark is END
-        try:
+    def _enter(self, event_id: str, opening: Opening | None) -> "asyncio.Future[int]":
+        """Have the line that was added written with all others of this turn of the loop."""
+        loop = self._loop
+        if loop is None or not self._pending:
+            # asked for once a turn: that is a system call
+            self._loop = loop = asyncio.get_running_loop()
             if self._is_released:
-                raise JournalUnavailable("the journal is closed")
-            if is_end and (fact.seq or fact.journal):  # type: ignore[union-attr]
-                raise ValueError("the end has a number already")
-            line = encode_event(fact, before=mark, after=b"\n")
-        except JournalUnavailable as error:
-            written.set_exception(error)
-        except (TypeError, ValueError, RecursionError) as error:
-            log.error("event cannot be encoded", error=type(error).__name__)
-            self.events_lost_total += is_end
-            unavailable = JournalUnavailable("the event cannot be encoded")
-            unavailable.__cause__ = error
-            written.set_exception(unavailable)
-        else:
-            if not self._pending:
-                loop.call_soon(self._flush)
-            self._pending.append((fact.event_id, line, is_end, written))
+                self._lines, self._pending_ends = bytearray(), 0
+                return _failed(loop, JournalUnavailable("the journal is closed"))
+            loop.call_soon(self._flush)
+        written: asyncio.Future[int] = loop.create_future()
+        self._pending.append((event_id, opening, written))
         return written
+
+    def _refused(self, error: Exception, start: int) -> "asyncio.Future[int]":
+        """Take back what was added of an event that can't be told."""
+        del self._lines[start:]
+        log.error("event cannot be encoded", error=type(error).__name__)
+        unavailable = JournalUnavailable("the event cannot be encoded")
+        unavailable.__cause__ = error
+        return _failed(asyncio.get_running_loop(), unavailable)
 
     def _flush(self) -> None:
         entries, self._pending = self._pending, []
-        lines = self._numbered(entries)
-        written, error = self._write(lines)
-        unended = self._unended
-        for (event_id, _, is_end, waiter), line in zip(entries[:written], lines, strict=False):
-            if is_end:
-                self.seq += 1
+        lines, self._lines = self._lines, bytearray()
+        self._pending_ends = 0
+        written, error = self._write(lines) if entries else (0, None)
+        unended, seq = self._unended, self.seq
+        for event_id, opening, waiter in entries if error is None else entries[:written]:
+            if opening is None:
+                seq += 1
                 unended.pop(event_id, None)
+            elif event_id in unended:
+                unended[event_id] += (opening,)
             else:
-                unended[event_id] = unended[event_id] + line if event_id in unended else line
+                unended[event_id] = (opening,)
             if not waiter.done():
-                waiter.set_result(self.seq)
-        if self.seq > self.fed_seq:
+                waiter.set_result(seq)
+        self.seq = seq
+        if seq > self.fed_seq:
             self.grown.set()
         if error is not None:
             self._fail(entries[written:], error)
-        elif written and not self._is_writable:
+        elif entries and not self._is_writable:
             self._is_writable = True
             log.info("journal writable again", journal=self.journal_id)
-
-    def _numbered(self, entries: list[_Entry]) -> list[bytes]:
-        """The lines as they are going to stand in the journal: ends get the next numbers."""
-        lines: list[bytes] = []
-        seq, journal_id = self.seq, self.journal_id
-        for _, line, is_end, _ in entries:
-            if is_end:
-                seq += 1
-                line = numbered(line, journal=journal_id, seq=seq)
-            lines.append(line)
-        return lines
 
     def _fail(self, entries: list[_Entry], error: OSError) -> None:
         if self._is_writable:
             self._is_writable = False
             log.error("journal cannot be written", journal=self.journal_id, error=repr(error))
-        for _, _, is_end, written in entries:
-            if is_end:
+        for _, opening, written in entries:
+            if opening is None:
                 self.events_lost_total += 1
                 self.events_lost_at = time.time()
             if not written.done():
                 written.set_exception(JournalUnavailable("the journal cannot be written"))
 
-    def _write(self, lines: list[bytes]) -> tuple[int, OSError | None]:
-        """Write lines and return how many are whole on disk, and what stopped the others."""
-        if not lines:
-            return 0, None
+    def _write(self, lines: bytearray) -> tuple[int, OSError | None]:
+        """Write lines; if something stopped that, return how many are whole on disk, and what."""
         try:
             file = self._writable_segment()
         except OSError as refusal:
             return 0, refusal
-        size, error = _write_all(file, b"".join(lines))
-        whole, kept = _whole_lines(lines, size)
+        size, error = _write_all(file, lines)
+        if error is None:
+            self._size += size
+            return 0, None
+        kept = lines.rfind(b"\n", 0, size) + 1
         self._size += kept
         if size != kept:
             self._cut_tail(file)
-        return whole, error
+        return lines.count(b"\n", 0, kept), error
 
     def _cut_tail(self, file: int) -> None:
         """Drop the torn line; if even that fails, leave it behind as the end of its segment."""
@@ -255,7 +268,10 @@ class Journal:
             self._appear()
         number = self.segment + 1
         path = self.folder / segment_name(number)
-        head = b"".join((b"%b%d\n" % (START, self.seq), *self._unended.values()))
+        head = bytearray(b"%b%d\n" % (START, self.seq))
+        for openings in self._unended.values():
+            for opening in openings:
+                add_event(head, opening, mark=OPENING)
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         size, error = _write_all(file, head)
         if error is not None:
@@ -294,26 +310,19 @@ def lock_journal(folder: Path) -> int:
     raise JournalTaken(folder.name)
 
 
-def _write_all(file: int, data: bytes) -> tuple[int, OSError | None]:
+def _failed(loop: asyncio.AbstractEventLoop, error: Exception) -> "asyncio.Future[int]":
+    written: asyncio.Future[int] = loop.create_future()
+    written.set_exception(error)
+    return written
+
+
+def _write_all(file: int, data: bytearray) -> tuple[int, OSError | None]:
     """Write until done or refused: the bytes that went out, and the refusal."""
-    view = memoryview(data)
     sent = 0
-    while sent < len(data):
-        try:
-            sent += os.write(file, view[sent:])
-        except OSError as error:
-            return sent, error
+    with memoryview(data) as view:
+        while sent < len(data):
+            try:
+                sent += os.write(file, view[sent:] if sent else view)
+            except OSError as error:
+                return sent, error
     return sent, None
-
-
-def _whole_lines(lines: list[bytes], size: int) -> tuple[int, int]:
-    """How many of the lines fit into the first `size` bytes, and the bytes of those."""
-    total = sum(map(len, lines))
-    if total == size:
-        return len(lines), size
-    total = 0
-    for count, line in enumerate(lines):
-        if total + len(line) > size:
-            return count, total
-        total += len(line)
-    return len(lines), total

@@ -117,27 +117,39 @@ def decode_manifest(data: bytes) -> snapshot.Manifest:
     return value
 
 
-_NO_NUMBER = b'"journal":"","seq":0'
-"""How an end without a number is written; in a text of the caller's its quotes are escaped."""
+_NO_NUMBER = b'"journal":"","seq":0}'
+"""How an end without a number is written: its last members."""
+_OPEN_EVENT = b'{"v":%d,"d":' % VERSION
+_encode_event_into = msgspec.json.Encoder().encode_into
 
 
-def encode_event(
-    value: events.Opening | events.End, *, before: bytes = b"", after: bytes = b""
-) -> bytes:
-    """Encode a fact on one line, with something before and after it."""
-    return b'%b{"v":%d,"d":%b}%b' % (before, VERSION, _encode_unordered(value), after)
+def encode_event(value: events.Opening | events.End) -> bytes:
+    """Encode a fact on one line, without a line end."""
+    return _write(value, _encode_unordered)
 
 
-def numbered(encoded: bytes, *, journal: str, seq: int) -> bytes:
-    """Put its place in a journal into the bytes of an end that was encoded without one.
+def add_event(
+    lines: bytearray,
+    value: events.Opening | events.End,
+    *,
+    mark: bytes,
+    journal: str = "",
+    seq: int = 0,
+) -> None:
+    """Add a fact's line to others: after a mark, and with its place in a journal if it has one.
 
-    Raises ValueError if it has one already.
+    An end that is given one must not have another: that is a ValueError. After any error the lines
+    hold some of it.
     """
-    at = encoded.rfind(_NO_NUMBER)
-    if at < 0:
-        raise ValueError("the end has a number already")
-    rest = encoded[at + len(_NO_NUMBER) :]
-    return b'%b"journal":"%b","seq":%d%b' % (encoded[:at], journal.encode(), seq, rest)
+    lines += mark + _OPEN_EVENT
+    _encode_event_into(value, lines, -1)
+    if seq:
+        if not lines.endswith(_NO_NUMBER):
+            raise ValueError("the end has a number already")
+        del lines[-len(_NO_NUMBER) :]
+        lines += b'"journal":"%b","seq":%d}}\n' % (journal.encode(), seq)
+    else:
+        lines += b"}\n"
 
 
 def decode_opening(data: bytes) -> events.Opening:

@@ -58,7 +58,8 @@ def cost_of(usage: Usage, price: PriceUsed | None) -> int | None:
     cached_price = price.cached_input_nanousd_per_mtok
     if usage.cached_tokens and cached_price is not None:
         total += min(usage.cached_tokens, prompt) * (cached_price - each)
-    return _rounded(total)
+    cost = (total + _HALF) // _TOKENS_PER_PRICE  # half up, from nano-USD a million tokens
+    return cost if cost < MAX_NANOUSD else MAX_NANOUSD
 
 
 def cost_at_most(prompt_tokens: int, output_tokens: int, price: PriceUsed | None) -> int | None:
@@ -68,7 +69,9 @@ def cost_at_most(prompt_tokens: int, output_tokens: int, price: PriceUsed | None
     dearest, cached = price.input_nanousd_per_mtok, price.cached_input_nanousd_per_mtok
     if cached is not None and cached > dearest:
         dearest = cached
-    return _rounded(prompt_tokens * dearest + output_tokens * price.output_nanousd_per_mtok)
+    total = prompt_tokens * dearest + output_tokens * price.output_nanousd_per_mtok
+    cost = (total + _HALF) // _TOKENS_PER_PRICE
+    return cost if cost < MAX_NANOUSD else MAX_NANOUSD
 
 
 def is_complete(usage: Usage) -> bool:
@@ -121,12 +124,6 @@ def read_tokens(value: object) -> int | None:
 def read_detail(details: object, name: str) -> int | None:
     """One count of a details object; None if it isn't said."""
     return read_tokens(details.get(name)) if isinstance(details, dict) else None
-
-
-def _rounded(total: int) -> int:
-    """Half up, from nano-USD a million tokens to nano-USD."""
-    cost = (total + _HALF) // _TOKENS_PER_PRICE
-    return cost if cost < MAX_NANOUSD else MAX_NANOUSD
 
 
 def _first(preferred: int | None, other: int | None) -> int | None:

@@ -51,6 +51,8 @@ def rooms_for(
     if len(tried) >= plan.route.max_attempts:
         return []
     if not tried:
+        if len(capacities) == 1:
+            return _only_room(plan, capacities[0])
         rooms = (
             _rooms(plan, capacities, _FIRST)
             or _rooms(plan, capacities, _ASIDE)
@@ -145,6 +147,20 @@ def _lowest_tier(rooms: list[Room[C]]) -> list[Room[C]]:
         room
         for room in rooms
         if room.target.tier == first.target.tier and room.is_bridged is first.is_bridged
+    ]
+
+
+def _only_room(plan: Plan, capacity: Capacity[C]) -> list[Room[C]]:
+    """The room of a plan's only target: what the turns come to where there is but one."""
+    workers = capacity.workers
+    if not workers and not capacity.is_last_resort:
+        workers = capacity.aside
+    if not workers:
+        return []
+    planned = plan.targets[0]
+    is_bridged = planned.bridge is not None
+    return [
+        Room(planned.target, workers, 0, capacity.is_panic, planned.cost_max_nanousd, is_bridged)
     ]
 
 

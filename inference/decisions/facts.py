@@ -6,12 +6,12 @@ import msgspec
 
 from inference.contract.kinds import Endpoint, PriorityClass, TaskClass
 from inference.contract.snapshot import KeyRecord, RouteRecord
-from inference.contract.values import frozen
+from inference.contract.values import frozen, terse, told
 
 _URGENCY: Mapping[PriorityClass, int] = {one: place for place, one in enumerate(PriorityClass)}
 
 
-@frozen
+@terse
 class RequestFacts:
     """What a plan needs to know of a request: of its body first, then of what else its caller said.
 
@@ -75,41 +75,8 @@ def standing_of_nothing(identity: KeyRecord, route: RouteRecord | None) -> Stand
 
 
 def facts_record(facts: RequestFacts) -> dict[str, object]:
-    """The facts as plain JSON; what has its default is left out.
-
-    Every request makes one, and field by field it takes an eighth of the time that a loop does.
-    """
-    record: dict[str, object] = {
-        "model": facts.model,
-        "prompt_tokens_max": facts.prompt_tokens_max,
-    }
-    if facts.output_tokens_requested is not None:
-        record["output_tokens_requested"] = facts.output_tokens_requested
-    if facts.answers != 1:
-        record["answers"] = facts.answers
-    if facts.endpoint is not Endpoint.CHAT:
-        record["endpoint"] = facts.endpoint.value
-    if facts.prompt_tokens:
-        record["prompt_tokens"] = facts.prompt_tokens
-    if facts.prompts != 1:
-        record["prompts"] = facts.prompts
-    if facts.end_user is not None:
-        record["end_user"] = facts.end_user
-    if facts.tags:
-        record["tags"] = list(facts.tags)
-    if facts.priority is not None:
-        record["priority"] = facts.priority.value
-    if facts.task is not None:
-        record["task"] = facts.task.value
-    if facts.session is not None:
-        record["session"] = facts.session
-    if facts.headers:
-        record["headers"] = [list(one) for one in facts.headers]
-    if facts.target_id is not None:
-        record["target_id"] = facts.target_id
-    if not facts.is_bridgeable:
-        record["is_bridgeable"] = False
-    return record
+    """The facts as plain JSON; what has its default is left out."""
+    return told(facts)
 
 
 def facts_from_record(record: Mapping[str, object]) -> RequestFacts:

@@ -5,7 +5,7 @@ It holds nothing that a plan's other inputs could change, so a plan is the same 
 
 from collections.abc import Sequence
 
-from inference.contract.events import PriceUsed
+from inference.contract.events import Origin, PriceUsed
 from inference.contract.kinds import Endpoint, PoolPower
 from inference.contract.snapshot import (
     ConfigSnapshot,
@@ -30,12 +30,17 @@ MOST_WAYS = 10_000
 class Way:
     """Where a key comes by a name: the route, and what a request counts as that says no more.
 
-    `looked_at` are the headers that the route's rules look at.
+    `looked_at` are the headers that the route's rules look at. `line_ups` are the route's own, by
+    endpoint, which a request comes to that no rule and no wish of its caller's has chosen for.
+    `origins` are of requests by it that say no more, by endpoint and whether they are streams: kept
+    here by whoever writes them down.
     """
 
     route: RouteRecord
     standing: Standing
     looked_at: frozenset[str]
+    line_ups: dict[Endpoint, "LineUp"]
+    origins: dict[tuple[Endpoint, bool], Origin]
 
 
 @frozen
@@ -63,7 +68,8 @@ class LineUp:
 
     `misfits` have a weight and don't answer the endpoint, `unreached` neither since the request
     can't be said in other words. `order` is that of the fitting ones, if there is but one of a
-    weight in each tier: then no chance is in it.
+    weight in each tier: then no chance is in it. `sole` is the one and only, if that is all there
+    is to say of who is asked: it runs, and nobody was left out.
     """
 
     chosen: tuple[TargetRecord, ...]
@@ -72,6 +78,7 @@ class LineUp:
     unreached: tuple[str, ...]
     seats: dict[str, Seat]
     order: tuple[Seat, ...] | None
+    sole: Seat | None
 
     def drawn(self, u: float) -> Sequence[Seat]:
         """Lower tiers first, inside one those without a bridge, and these in an order drawn."""
@@ -101,7 +108,7 @@ class Groundwork:
                 return None
             if len(self._ways) >= MOST_WAYS:
                 self._ways.clear()
-            way = Way(route, standing_of_nothing(identity, route), headers_of(route))
+            way = Way(route, standing_of_nothing(identity, route), headers_of(route), {}, {})
             self._ways[identity.id, name] = way
         return way
 
@@ -115,6 +122,11 @@ class Groundwork:
         if found is None:
             chosen = route.targets if rule is None else rule.targets
             found = self._line_ups[named] = self.line_up_of(chosen, endpoint, may_bridge=may_bridge)
+        return found
+
+    def line_up_by(self, way: Way, endpoint: Endpoint) -> LineUp:
+        """The same of a way's route itself, and of a request that may be said in other words."""
+        found = way.line_ups[endpoint] = self.line_up(way.route, None, endpoint, may_bridge=True)
         return found
 
     def line_up_of(
@@ -131,14 +143,15 @@ class Groundwork:
         tiers = sorted({target.tier for target in fitting if target.weight > 0})
         seats = {target.id: self._seat(target, endpoint, tiers) for target in fitting}
         is_drawn = sum(target.weight > 0 for target in fitting) > len(tiers)
-        return LineUp(
-            chosen,
-            fitting,
-            tuple(one.id for one in chosen if one.weight > 0 and one.id not in might),
-            tuple(one.id for one in chosen if one.weight > 0 and one.id in might - kept),
-            seats,
-            None if is_drawn else tuple(seats[one.id] for one in order_targets(fitting, u=0.0)),
-        )
+        misfits = tuple(one.id for one in chosen if one.weight > 0 and one.id not in might)
+        unreached = tuple(one.id for one in chosen if one.weight > 0 and one.id in might - kept)
+        order = None
+        if not is_drawn:
+            order = tuple(seats[one.id] for one in order_targets(fitting, u=0.0))
+        sole = None
+        if order and len(order) == 1 and order[0].runs and not (misfits or unreached):
+            sole = order[0]
+        return LineUp(chosen, fitting, misfits, unreached, seats, order, sole)
 
     def _seat(self, target: TargetRecord, endpoint: Endpoint, tiers: Sequence[int]) -> Seat:
         snapshot = self._snapshot

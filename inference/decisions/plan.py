@@ -150,6 +150,9 @@ class Plan:
     left_out: tuple[LeftOut, ...] = ()
 
 
+_NOBODY: tuple[LeftOut, ...] = ()
+
+
 def plan_request(
     snapshot: ConfigSnapshot,
     identity: KeyRecord,
@@ -187,7 +190,11 @@ def plan_request(
     else:
         if route.rules:
             rule = _rule_for(snapshot, route, identity, request, standing=standing, now=now)
-        line_up = ground.line_up(route, rule, request.endpoint, may_bridge=request.is_bridgeable)
+        endpoint = request.endpoint
+        if rule is None and request.is_bridgeable:
+            line_up = way.line_ups.get(endpoint) or ground.line_up_by(way, endpoint)
+        else:
+            line_up = ground.line_up(route, rule, endpoint, may_bridge=request.is_bridgeable)
     rule_id = None if rule is None else rule.id
     if line_up.chosen and not line_up.fitting:
         if line_up.unreached:
@@ -217,22 +224,24 @@ def _plan(
         default_tokens=route.default_max_output_tokens,
     )
     prompt_tokens_max = request.prompt_tokens_max
-    most = (prompt_tokens_max, output_tokens_max)
-    targets, left_out = _usable(snapshot, line_up.order or line_up.drawn(u), most, now=now)
-    if not targets:
-        return _nobody(route, left_out, rule_id=rule_id)
-    if len(targets) > 1:
-        targets = _with_enough_context(targets, request, left_out)
-        dearest = _dearest([one.cost_max_nanousd for one in targets])
+    seat, left_out = line_up.sole, _NOBODY
+    if seat is not None and not snapshot.thrown:
+        dearest = cost_at_most(prompt_tokens_max, output_tokens_max, seat.price)
+        targets: tuple[PlannedTarget, ...] = (_planned(seat, dearest),)
     else:
-        dearest = targets[0].cost_max_nanousd
-    if line_up.misfits:
-        left_out += [LeftOut(one, LeftOutReason.WRONG_ENDPOINT) for one in line_up.misfits]
-    if line_up.unreached:
-        left_out += [LeftOut(one, LeftOutReason.NOT_BRIDGEABLE) for one in line_up.unreached]
+        most = (prompt_tokens_max, output_tokens_max)
+        usable, without = _usable(snapshot, line_up.order or line_up.drawn(u), most, now=now)
+        if not usable:
+            return _nobody(route, without, rule_id=rule_id)
+        if len(usable) > 1:
+            usable = _with_enough_context(usable, request, without)
+        dearest = _dearest([one.cost_max_nanousd for one in usable])
+        without += [LeftOut(one, LeftOutReason.WRONG_ENDPOINT) for one in line_up.misfits]
+        without += [LeftOut(one, LeftOutReason.NOT_BRIDGEABLE) for one in line_up.unreached]
+        targets, left_out = tuple(usable), tuple(without)
     return Plan(
         route,
-        tuple(targets),
+        targets,
         prompt_tokens_max,
         output_tokens_max,
         dearest,
@@ -242,7 +251,20 @@ def _plan(
         standing,
         request.session or request.end_user or identity.id,
         rule_id,
-        tuple(left_out),
+        left_out,
+    )
+
+
+def _planned(seat: Seat, cost: int | None) -> PlannedTarget:
+    assert seat.pool is not None
+    return PlannedTarget(
+        seat.target,
+        seat.pool,
+        seat.price,
+        cost,
+        seat.max_context_tokens,
+        seat.fallbacks,
+        seat.bridge,
     )
 
 
@@ -263,17 +285,7 @@ def _usable(
                 left_out.append(LeftOut(seat.target.id, LeftOutReason.SWITCHED_OFF, switch))
                 continue
         cost = cost_at_most(prompt_tokens_max, output_tokens_max, seat.price)
-        targets.append(
-            PlannedTarget(
-                seat.target,
-                seat.pool,
-                seat.price,
-                cost,
-                seat.max_context_tokens,
-                seat.fallbacks,
-                seat.bridge,
-            )
-        )
+        targets.append(_planned(seat, cost))
     return targets, left_out
 
 

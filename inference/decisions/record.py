@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from inference.contract.values import frozen
 from inference.decisions.facts import facts_record
 from inference.decisions.plan import Plan, PlannedTarget
-from inference.decisions.routing.base import Choice, Score
+from inference.decisions.routing.base import Choice
 
 _MILLION = 1e6
 
@@ -61,20 +61,15 @@ def decision_record(
     plan: Plan, steps: Sequence[Attempted], *, is_out_of_retries: bool = False
 ) -> dict[str, object]:
     """Plan and attempts as plain JSON; what says nothing is left out."""
-    targets: list[str] = []
-    for planned in plan.targets:
-        targets.append(planned.target.id)
-    attempts: list[dict[str, object]] = []
-    for step in steps:
-        attempts.append(_step_record(step))
+    route, planned = plan.route, plan.targets
     record: dict[str, object] = {
         "at": plan.at,
-        "route": plan.route.id,
-        "strategy": plan.route.strategy,
+        "route": route.id,
+        "strategy": route.strategy,
         "u": plan.u,
         "facts": facts_record(plan.facts),
-        "targets": targets,
-        "attempts": attempts,
+        "targets": [one.target.id for one in planned],
+        "attempts": [_step_record(step) for step in steps],
     }
     if plan.rule_id is not None:
         record["rule"] = plan.rule_id
@@ -86,18 +81,36 @@ def decision_record(
 
 
 def _step_record(step: Attempted) -> dict[str, object]:
-    record: dict[str, object] = {
-        "target": step.planned.target.id,
-        "worker": step.worker_id,
-        "inflight": step.inflight,
-    }
-    if step.planned.fallbacks:
-        record["fallbacks"] = step.planned.fallbacks
-    if step.planned.bridge is not None:
-        record["bridge"] = step.planned.bridge.value
-    choice = step.choice
-    if choice.score is not None:
-        _add_choice(record, choice, choice.score)
+    planned, choice = step.planned, step.choice
+    score = choice.score
+    if score is None:
+        record: dict[str, object] = {
+            "target": planned.target.id,
+            "worker": step.worker_id,
+            "inflight": step.inflight,
+        }
+    else:
+        # why this one of several, term by term: waits are never below 0, and told to the
+        # millionth, for which `round` takes three times as long
+        prefill, requests, kv = score.prefill, score.requests, score.kv
+        record = {
+            "target": planned.target.id,
+            "worker": step.worker_id,
+            "inflight": step.inflight,
+            "candidates": choice.candidates,
+            "u": choice.u,
+            "wait": int((prefill + requests + kv) * _MILLION + 0.5) / _MILLION,
+            "wait_prefill": int(prefill * _MILLION + 0.5) / _MILLION,
+            "wait_requests": int(requests * _MILLION + 0.5) / _MILLION,
+            "wait_kv": int(kv * _MILLION + 0.5) / _MILLION if kv else 0.0,
+            "least_wait": int(choice.least_wait * _MILLION + 0.5) / _MILLION,
+        }
+        if choice.is_warm:
+            record["warm"] = True
+    if planned.fallbacks:
+        record["fallbacks"] = planned.fallbacks
+    if planned.bridge is not None:
+        record["bridge"] = planned.bridge.value
     if choice.terms:
         record["terms"] = dict(choice.terms)
     if choice.room.is_panic:
@@ -111,18 +124,3 @@ def _step_record(step: Attempted) -> dict[str, object]:
     if step.error_code is not None:
         record["error"] = step.error_code
     return record
-
-
-def _add_choice(record: dict[str, object], choice: Choice[Any], score: Score) -> None:
-    """Why this one of several, term by term: waits are never below 0, and told to the millionth."""
-    prefill, requests, kv = score.prefill, score.requests, score.kv
-    record["candidates"] = choice.candidates
-    record["u"] = choice.u
-    # `round` takes three times as long
-    record["wait"] = int((prefill + requests + kv) * _MILLION + 0.5) / _MILLION
-    record["wait_prefill"] = int(prefill * _MILLION + 0.5) / _MILLION
-    record["wait_requests"] = int(requests * _MILLION + 0.5) / _MILLION
-    record["wait_kv"] = int(kv * _MILLION + 0.5) / _MILLION
-    record["least_wait"] = int(choice.least_wait * _MILLION + 0.5) / _MILLION
-    if choice.is_warm:
-        record["warm"] = True

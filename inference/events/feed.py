@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import structlog
 
-from inference.events.reader import JournalReader, StoredEnd, seq_before
+from inference.events.reader import JournalReader, StoredEnds, seq_before
 from inference.events.stream import UsageStream
 from inference.journal import Journal, segments_of
 
@@ -30,7 +30,7 @@ class JournalFeed:
         self._stream = stream
         self._reader = JournalReader(journal.folder)
         self._identity: tuple[bytes, bytes, bytes] | None = None
-        self._held: list[StoredEnd] = []
+        self._held: StoredEnds | None = None
         self._untold_start = 0
 
     async def step(self) -> bool:
@@ -61,7 +61,7 @@ class JournalFeed:
             log.info("events fed again", journal=self._journal.journal_id)
         self._identity = identity
         self._reader.rewind()
-        self._held = []
+        self._held = None
         self._journal.fed_seq = 0
         oldest = next(iter(segments_of(self._journal.folder)), None)
         self._untold_start = (seq_before(oldest) or 0) if oldest is not None else 0
@@ -71,18 +71,18 @@ class JournalFeed:
         if start and not await self._stream.append_start(self._journal.journal_id, start):
             return
         self._untold_start = 0
-        while self._held or self._read():
-            ends = [end.encoded for end in self._held if end.seq > mark]
+        while held := self._held or self._read():
+            ends = held.after(mark)
             if ends and not await self._stream.append(ends):
                 return
-            self._journal.fed_seq = self._held[-1].seq
-            self._held = []
+            self._journal.fed_seq = held.last_seq
+            self._held = None
             await asyncio.sleep(0)
 
-    def _read(self) -> bool:
+    def _read(self) -> StoredEnds | None:
         with _disk():
             self._held = self._reader.read()
-        return bool(self._held)
+        return self._held
 
     def _delete_recorded(self, mark: int) -> None:
         """Delete segments whose ends are all in the ledger, oldest first, never the newest."""

@@ -11,7 +11,7 @@ from inference.events.stream import STREAM_ENTRIES, UsageStream
 from inference.journal import Journal
 from inference.store import STORE_TROUBLE, StoreHealth
 
-GATHER_S = 0.05
+GATHER_S = 0.1
 """Ends are fed in batches this far apart: a batch costs the loop little more than one end."""
 
 IDLE_S = 1.0

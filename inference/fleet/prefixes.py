@@ -76,10 +76,17 @@ class PrefixIndex:
         self, workers: Iterable[Salted], blocks: tuple[int, ...], *, now_s: float
     ) -> dict[str, float]:
         """The same of each of these workers by id; those that have had nothing are left out."""
-        seen, first = self._seen, blocks[0]
+        seen, first, last = self._seen, blocks[0], blocks[-1]
+        oldest_s = now_s - MAX_AGE_S
         found = {}
         for worker in workers:
-            if first ^ worker.salt in seen and (hit := self.hit(worker.salt, blocks, now_s=now_s)):
+            salt = worker.salt
+            if first ^ salt not in seen:
+                continue
+            # who has read it to its end has had all of it: what is forgotten goes from the front
+            if seen.get(last ^ salt, oldest_s) > oldest_s:
+                found[worker.id] = 1.0
+            elif hit := self.hit(salt, blocks, now_s=now_s):
                 found[worker.id] = hit
         return found
 

@@ -49,12 +49,14 @@ class ChunkReader:
     """
 
     __slots__ = (
+        "_after_length",
         "_after_text",
         "_before_text",
         "_by_choice",
         "_is_usage_hidden",
         "_merged_usage",
         "_shapes_left",
+        "_text_at",
         "_whole_usage",
         "choices_each",
         "closing",
@@ -81,15 +83,16 @@ class ChunkReader:
         self._by_choice: dict[int, Usage] = {}
         self._before_text = b"\n"  # no frame begins so
         self._after_text = b""
+        self._text_at = self._after_length = 0
         self._shapes_left = _MAX_SHAPES if choices_each is None else 0
 
     def pass_on(self, block: bytes) -> bytes | None:
-        before, after = self._before_text, self._after_text
-        if block.startswith(before):
-            at = block.find(b'"', len(before))
-            if block.startswith(after, at):
-                at += len(after)
-                if closing := _CLOSING.fullmatch(block, at):
+        if block.startswith(self._before_text):
+            at = block.find(b'"', self._text_at)
+            if block.startswith(self._after_text, at):
+                at += self._after_length
+                closing = _CLOSING.fullmatch(block, at)
+                if closing is not None:
                     if block.find(b"\n") == len(block) - 2:
                         usage = closing[1]
                         if usage is None:
@@ -164,6 +167,7 @@ class ChunkReader:
         ):
             self._before_text = block[: text.end()]
             self._after_text = block[block.find(b'"', text.end()) : at]
+            self._text_at, self._after_length = text.end(), len(self._after_text)
 
     def usage(self) -> Usage | None:
         if self._whole_usage:

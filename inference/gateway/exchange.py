@@ -16,6 +16,7 @@ from inference.contract.snapshot import KeyRecord, RouteRecord
 from inference.decisions.dispatch import Tried, is_repeat
 from inference.decisions.endpoints import BRIDGES, GENERATING
 from inference.decisions.facts import RequestFacts, standing_of
+from inference.decisions.groundwork import Way
 from inference.decisions.plan import Plan, Refusal, plan_request
 from inference.decisions.record import decision_record
 from inference.decisions.retries import pause_s
@@ -72,6 +73,7 @@ class Exchange:
     tokens_not_generated: int | None = None
     due_s: float | None = None
     _prompt: Prompt | None = None
+    _way: Way | None = None
     _route: RouteRecord | None = None
     _rule_id: str | None = None
     _origin_record: Origin | None = None
@@ -102,7 +104,7 @@ class Exchange:
             snapshot,
             self.downstream.headers.authorization,
             peppers=services.peppers,
-            now=services.clock(),
+            now=self.arrived.at_ms / 1000,
             proofs=services.proofs,
         )
 
@@ -120,13 +122,12 @@ class Exchange:
         assert snapshot is not None
         now = services.clock()
         ground = services.grounds.of(snapshot)
-        way = ground.way(identity, request.model)
-        self.facts = facts = facts_for(
-            request,
-            self.downstream.headers,
-            identity=identity,
-            looked_at=() if way is None else way.looked_at,
-        )
+        self._way = way = ground.way(identity, request.model)
+        headers, facts = self.downstream.headers, request.facts
+        looked_at = None if way is None else way.looked_at
+        if headers.wishes or looked_at:
+            facts = facts_for(request, headers, identity=identity, looked_at=looked_at or ())
+        self.facts = facts
         decided = plan_request(
             snapshot,
             identity,
@@ -241,7 +242,7 @@ class Exchange:
         opening = opening_record(
             self.event_id,
             at_ms=self.arrived.at_ms,
-            origin=self._origin(),
+            origin=self._origin_record or self._origin(),
             plan=plan,
             attempt=attempt,
             client_request_id=self.downstream.headers.client_request_id,
@@ -337,7 +338,7 @@ class Exchange:
             self.event_id,
             int(self.services.clock() * 1000),
             self.arrived.at_ms,
-            self._origin(),
+            self._origin_record or self._origin(),
             outcome,
             http_status,
             charges_of(self.attempts),
@@ -367,23 +368,30 @@ class Exchange:
 
     def _origin(self) -> Origin:
         """Who asked for what; as complete as it gets by the time it is first asked for."""
-        if self._origin_record is None:
-            assert self.identity is not None
-            assert self.snapshot is not None
-            facts = self.facts or NOTHING_KNOWN
-            standing = None if self.plan is None else self.plan.standing
-            self._origin_record = origin_record(
+        assert self.identity is not None
+        assert self.snapshot is not None
+        facts, plan, way, request = self.facts or NOTHING_KNOWN, self.plan, self._way, self.request
+        kept: dict[tuple[Endpoint, bool], Origin] = {}
+        if way is not None and plan is not None and plan.standing is way.standing:
+            if plan.route is way.route and facts.end_user is None and self._rule_id is None:
+                kept = way.origins
+        named = (self.endpoint, request is not None and request.is_stream)
+        origin = kept.get(named)
+        if origin is None:
+            standing = None if plan is None else plan.standing
+            origin = kept[named] = origin_record(
                 self.identity,
                 self.snapshot,
                 endpoint=self.endpoint,
-                request=self.request,
+                request=request,
                 route=self._route,
                 gateway=self.services.gateway,
                 end_user=facts.end_user,
                 standing=standing or standing_of(facts, self.identity, self._route),
                 rule_id=self._rule_id,
             )
-        return self._origin_record
+        self._origin_record = origin
+        return origin
 
     def _log_failure(self, error: GatewayError | None) -> None:
         log.warning(

@@ -117,6 +117,12 @@ def upstream_request_id(event_id: str, attempt: int) -> str:
     return event_id if attempt == 1 else f"{event_id}-{attempt}"
 
 
+_USUAL = (
+    b"content-type: application/json\r\naccept: %b\r\naccept-encoding: identity\r\nx-request-id: "
+)
+_FOR_JSON, _FOR_STREAM = _USUAL % JSON, _USUAL % EVENT_STREAM
+
+
 def upstream_headers(
     address: Address, *, request_id: str, is_stream: bool, forwarded: bytes
 ) -> bytes:
@@ -124,11 +130,8 @@ def upstream_headers(
     authorization = b""
     if address.authorization:
         authorization = b"authorization: %b\r\n" % address.authorization
-    return (
-        b"content-type: application/json\r\naccept: %b\r\naccept-encoding: identity\r\n"
-        b"x-request-id: %b\r\n%b%b"
-        % (EVENT_STREAM if is_stream else JSON, request_id.encode(), forwarded, authorization)
-    )
+    usual = _FOR_STREAM if is_stream else _FOR_JSON
+    return b"".join((usual, request_id.encode(), b"\r\n", forwarded, authorization))
 
 
 def answer_headers(

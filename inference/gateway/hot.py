@@ -23,7 +23,7 @@ from inference.gateway.routes import HOT_ROUTES, Handler
 from inference.heads import HeadMemory
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-_LINE = b"%b: %b\r\n".__mod__
+_LINE = b": ".join
 
 log = structlog.get_logger(__name__)
 
@@ -122,10 +122,10 @@ class HotDownstream:
             self._parts = []
 
     async def start(self, status: int, headers: Headers) -> None:
-        await self._send(self._begin(status, headers))
+        await self._send(b"".join(self._begin(status, headers)))
 
     async def respond(self, status: int, headers: Headers, body: bytes) -> None:
-        data = self._begin(status, headers) + body
+        data = b"".join((*self._begin(status, headers), body))
         if self._connection.flow.write_paused:
             await sent(self._connection.flow.drain())
         if not self._transport.is_closing():
@@ -164,7 +164,7 @@ class HotDownstream:
             body = error_body(InternalError())
             length = (b"content-length", b"%d" % len(body))
             self.keep_alive = False
-            self._transport.write(self._head(500, (length,)) + body)
+            self._transport.write(b"".join((*self._head(500, (length,)), body)))
         self._transport.close()
 
     async def _send(self, data: bytes) -> None:
@@ -173,8 +173,8 @@ class HotDownstream:
         if not self._transport.is_closing():
             self._transport.write(data)
 
-    def _begin(self, status: int, headers: Headers) -> bytes:
-        """The bytes of the answer's head; from now on nothing else can be answered."""
+    def _begin(self, status: int, headers: Headers) -> tuple[bytes, ...]:
+        """The parts of the answer's head; from now on nothing else can be answered."""
         is_body_unsure = self.headers.expects_continue and not self._is_body_begun
         if self.is_last or is_body_unsure:
             self.keep_alive = False
@@ -190,18 +190,19 @@ class HotDownstream:
             self._transport.close()
         self._connection.on_response_complete()
 
-    def _head(self, status: int, headers: Headers) -> bytes:
-        """The bytes of an answer's head. Without a length the body is sent in chunks."""
+    def _head(self, status: int, headers: Headers) -> tuple[bytes, ...]:
+        """The parts of an answer's head. Without a length the body is sent in chunks."""
         connection = self._connection
-        lines = b"".join(map(_LINE, headers))
-        has_length = b"\ncontent-length: " in lines or lines.startswith(b"content-length: ")
-        self._is_chunked = not has_length
-        rest = b"transfer-encoding: chunked\r\n\r\n" if self._is_chunked else b"\r\n"
-        if not self.keep_alive:
-            rest = b"connection: close\r\n" + rest
-        if lines.count(b"\n") != len(headers):
+        lines = b"\r\n".join(map(_LINE, headers))
+        if lines.count(b"\n") != len(headers) - 1:
             raise RuntimeError("a header of an answer holds a line feed")
-        return b"%b%b%b%b" % (STATUS_LINE[status], connection.default_head(), lines, rest)
+        rest = b"\r\n\r\n"
+        if lines.find(b"\ncontent-length: ") < 0 and not lines.startswith(b"content-length: "):
+            self._is_chunked = True
+            rest = b"\r\ntransfer-encoding: chunked\r\n\r\n"
+        if not self.keep_alive:
+            rest = b"\r\nconnection: close" + rest
+        return STATUS_LINE[status], connection.default_head(), lines, rest
 
     async def _receive(self, limit_bytes: int) -> None:
         """Wait for the rest of the body, or for more of it than it may have."""

@@ -23,24 +23,6 @@ _items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _LIST, _TEXT = ord("["), ord('"')
 
 
-class _Names(dict[str, bytes]):
-    """How members' names are written after another member; only those are kept that are known."""
-
-    def __missing__(self, name: str) -> bytes:
-        return b",%b:" % _encode(name)
-
-
-_NAMES = _Names(
-    (name, b",%b:" % _encode(name))
-    for name in (
-        *("model", "messages", "input", "prompt", "temperature", "top_p", "n", "seed", "stop"),
-        *("max_tokens", "max_completion_tokens", "stream", "stream_options", "user", "store"),
-        *("tools", "tool_choice", "parallel_tool_calls", "response_format", "reasoning_effort"),
-        *("presence_penalty", "frequency_penalty", "logprobs", "top_logprobs", "metadata"),
-        *("encoding_format", "dimensions", "include_usage", "continuous_usage_stats"),
-    )
-)
-
 # A text, a list of tokens, or a list of those.
 _TEXT_OR_LIST = re.compile(rb'"|\[\s*(?:[0-9\]]|(?P<first_of_many>.))', re.DOTALL)
 
@@ -72,16 +54,9 @@ def split_members(body: bytes) -> dict[str, msgspec.Raw]:
         raise InvalidRequest("The request body is nested too deeply.") from error
 
 
-def join_members(members: Mapping[str, bytes | msgspec.Raw]) -> bytes:
+def join_members(members: Mapping[str, msgspec.Raw]) -> bytes:
     """A body of these members, in their order."""
-    parts: list[bytes | msgspec.Raw] = [b"{"]
-    names = _NAMES
-    for name, raw in members.items():
-        parts += (names[name], raw)
-    if len(parts) > 1:
-        parts[1] = names[next(iter(members))][1:]
-    parts.append(b"}")
-    return b"".join(parts)
+    return _encode(members)
 
 
 def text_of(members: Members, name: str) -> str:
@@ -99,7 +74,8 @@ def text_of(members: Members, name: str) -> str:
 
 def check_list(members: Members, name: str) -> None:
     """Refuse what is no list."""
-    if name not in members or memoryview(members[name])[0] != _LIST:
+    raw = members.get(name)
+    if raw is None or memoryview(raw)[0] != _LIST:
         raise InvalidRequest(f"`{name}` must be a list.", param=name)
 
 
@@ -147,17 +123,13 @@ def flag(members: Members, name: str) -> bool:
 
 def whole_number(members: Members, name: str) -> int | None:
     """Read what an engine would take for a whole number: 2, 2.0 and "2"; None is not given."""
-    if name not in members:
-        return None
     value = value_of(members, name)
-    if value is None:
-        return None
+    if value is None or type(value) is int:
+        return value
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
         return int(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
     raise InvalidRequest(f"`{name}` must be a whole number.", param=name)
 
 

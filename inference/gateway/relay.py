@@ -156,7 +156,10 @@ class _Passage:
     caller reads too slowly.
     """
 
-    __slots__ = ("_alive", "_attempt", "_exchange", "_stream", "_time", "_write_now", "rest")
+    __slots__ = (
+        *("_alive", "_attempt", "_exchange", "_has_no_token", "_stream", "_time", "_write_now"),
+        "rest",
+    )
 
     def __init__(
         self,
@@ -172,6 +175,7 @@ class _Passage:
         self._alive = alive
         self._time = asyncio.get_running_loop().time
         self._write_now = exchange.downstream.write_now
+        self._has_no_token = attempt.first_token_ms is None
         self.rest = rest
 
     def take(self, data: bytes) -> bool:
@@ -184,7 +188,8 @@ class _Passage:
             frames = stream.feed(data) if data else _last_frames(stream)
         except BadFrame as error:
             raise UpstreamBadAnswer from error
-        if self._attempt.first_token_ms is None and stream.has_content:
+        if self._has_no_token and stream.has_content:
+            self._has_no_token = False
             self._exchange.note_first_token(self._attempt)
         if stream.is_done or stream.error is not None:
             self.rest = frames

@@ -97,22 +97,20 @@ async def ask(
     address, pool, bridge = attempt.address, attempt.planned.pool, attempt.planned.bridge
     if bridge is not None:
         request = in_other_words(exchange, request, traits).asked
-    callers = exchange.downstream.headers
-    outgoing = Request(
-        path=address.paths[bridge or exchange.endpoint],
-        headers=upstream_headers(
-            address,
-            request_id=upstream_request_id(exchange.event_id, attempt.number),
-            is_stream=request.is_stream,
-            forwarded=exchange.services.traces.lines(callers, exchange.trace, attempt.number),
-        ),
-        body=upstream_body(
-            request,
-            served_model=pool.served_model_name,
-            usage_options=traits.usage_options,
-            chat_bound=traits.chat_bound,
-        ),
+    callers, number = exchange.downstream.headers, attempt.number
+    headers = upstream_headers(
+        address,
+        request_id=upstream_request_id(exchange.event_id, number),
+        is_stream=request.is_stream,
+        forwarded=exchange.services.traces.lines(callers, exchange.trace, number),
     )
+    body = upstream_body(
+        request,
+        served_model=pool.served_model_name,
+        usage_options=traits.usage_options,
+        chat_bound=traits.chat_bound,
+    )
+    outgoing = Request(address.paths[bridge or exchange.endpoint], headers, body)
     attempt.was_sent = True
     attempt.answer = answer = await address.origin.post(outgoing, attempt.patience.timeouts, pulse)
     if not 200 <= answer.status < 300:

@@ -84,22 +84,14 @@ class StreamFilter:
 
         Raises BadFrame.
         """
-        if self._held_cr or data.find(b"\r") >= 0:
-            data = self._with_plain_line_ends(data)
-        if self._carry:
-            data = self._carry + data
-        end = data.rfind(b"\n\n") + 2
-        if end == 1:
-            self._carry = data
-            if len(data) > MAX_FRAME_BYTES:
-                raise BadFrame
-            return b""
-        self._carry = data[end:]
-        block = data if end == len(data) else data[:end]
-        self._recent.append(block)
-        if self.has_content and (passed := self._reader.pass_on(block)) is not None:
+        if self._carry or self._held_cr or data.find(b"\r") >= 0 or not data.endswith(b"\n\n"):
+            data = self._whole_frames(data)
+            if not data:
+                return b""
+        self._recent.append(data)
+        if self.has_content and (passed := self._reader.pass_on(data)) is not None:
             return passed
-        return self._feed_frames(block)
+        return self._feed_frames(data)
 
     def end(self) -> bytes:
         """Take note that nothing more will come; the last event may lack its blank line."""
@@ -118,6 +110,20 @@ class StreamFilter:
     def recent(self) -> bytes:
         """The last frames that came."""
         return b"".join(self._recent)
+
+    def _whole_frames(self, data: bytes) -> bytes:
+        """What is whole of these bytes and of those held back before; the rest is held back."""
+        if self._held_cr or data.find(b"\r") >= 0:
+            data = self._with_plain_line_ends(data)
+        data = self._carry + data
+        end = data.rfind(b"\n\n") + 2
+        if end == 1:
+            self._carry = data
+            if len(data) > MAX_FRAME_BYTES:
+                raise BadFrame
+            return b""
+        self._carry = data[end:]
+        return data[:end]
 
     def _with_plain_line_ends(self, data: bytes) -> bytes:
         data = self._held_cr + data

@@ -3,7 +3,7 @@
 from collections import deque
 from dataclasses import dataclass, field
 
-from inference.contract.events import Charge, End
+from inference.contract.events import End
 from inference.contract.kinds import Outcome, PriorityClass
 from inference.contract.vitals import TRAFFIC_BUCKET_S, TRAFFIC_BUCKETS_KEPT, Traffic
 from inference.decisions.histograms import bucket_of
@@ -81,12 +81,27 @@ class TrafficCounter:
         pool_id = charges[-1].pool_id if charges else ""
         place = (organisation_id, route_id, pool_id)
         counts = bucket.places.get(place) or _counts_of(bucket, place)
-        _add_request(counts, end)
+        counts.requests += 1
+        if end.outcome is not Outcome.OK:
+            _add_failure(counts, end)
+        has_unknown_cost = False
         for charge in charges:
+            usage, cost, its = charge.usage, charge.cost_nanousd, counts
             if charge.pool_id != pool_id:
-                _add_charge(_counts_of(bucket, (organisation_id, route_id, charge.pool_id)), charge)
+                its = _counts_of(bucket, (organisation_id, route_id, charge.pool_id))
+            if cost is None:
+                has_unknown_cost = True
             else:
-                _add_charge(counts, charge)
+                its.cost_nanousd += cost
+            prompt, completion = usage.prompt_tokens, usage.completion_tokens
+            if prompt is None or completion is None:
+                its.unknown_usage += 1
+            its.prompt_tokens += prompt or 0
+            its.completion_tokens += completion or 0
+        if has_unknown_cost:
+            counts.unknown_cost += 1
+        if end.first_token_ms is not None:
+            _add_times(counts, end, end.first_token_ms)
 
     def records(self, *, mono_s: float) -> tuple[Traffic, ...]:
         """The kept buckets whole, but for those that have not grown of late."""
@@ -117,38 +132,20 @@ def _counts_of(bucket: _Bucket, place: _Place) -> _Counts:
     return counts
 
 
-def _add_request(counts: _Counts, end: End) -> None:
-    counts.requests += 1
-    if end.outcome is not Outcome.OK and is_failure(end.outcome, end.http_status):
+def _add_failure(counts: _Counts, end: End) -> None:
+    if is_failure(end.outcome, end.http_status):
         code = end.error_code or end.outcome.value
         counts.failures[code] = counts.failures.get(code, 0) + 1
         if code in _SHED:
             priority = (end.origin.priority or PriorityClass.DEFAULT).value
             counts.shed[priority] = counts.shed.get(priority, 0) + 1
-    for charge in end.charges:
-        if charge.cost_nanousd is None:
-            counts.unknown_cost += 1
-            break
-    first_ms = end.first_token_ms
-    if first_ms is None:
-        return
+
+
+def _add_times(counts: _Counts, end: End, first_ms: float) -> None:
     _observe(counts.first_token_ms, first_ms)
     tokens = end.charges[-1].usage.completion_tokens if end.charges else None
     if end.outcome is Outcome.OK and tokens is not None and tokens > 1:
         _observe(counts.output_token_ms, (end.total_ms - first_ms) / (tokens - 1))
-
-
-def _add_charge(counts: _Counts, charge: Charge) -> None:
-    usage = charge.usage
-    prompt, completion = usage.prompt_tokens, usage.completion_tokens
-    if prompt is None or completion is None:
-        counts.unknown_usage += 1
-    if prompt:
-        counts.prompt_tokens += prompt
-    if completion:
-        counts.completion_tokens += completion
-    if charge.cost_nanousd:
-        counts.cost_nanousd += charge.cost_nanousd
 
 
 def _observe(histogram: dict[int, int], value_ms: float) -> None:

@@ -63,13 +63,11 @@ class Connection(asyncio.Protocol):
     def send(self, request: Request, timeouts: Timeouts) -> Answer:
         """Send a request; the connection must be usable and free."""
         assert self._transport is not None
-        head = b"POST %b HTTP/1.1\r\nhost: %b\r\ncontent-length: %d\r\n%b\r\n" % (
-            request.path,
-            self._origin.host_header,
-            len(request.body),
-            request.headers,
+        length = b"%d\r\n" % len(request.body)
+        head = b"".join(
+            (b"POST ", request.path, self._origin.host_line, length, request.headers, b"\r\n")
         )
-        self._answer = Answer(
+        self._answer = answer = Answer(
             self._transport,
             loop=self._loop,
             timeouts=timeouts,
@@ -77,7 +75,7 @@ class Connection(asyncio.Protocol):
             on_settled=self._settle,
         )
         self._transport.writelines((head, request.body))
-        return self._answer
+        return answer
 
     def abort(self) -> None:
         if self._transport is not None:
@@ -183,7 +181,8 @@ class Origin:
         self._idle: dict[Connection, None] = {}
         self._sweep: asyncio.TimerHandle | None = None
         self.heads: HeadMemory[AnswerHead] = HeadMemory()
-        self.host_header = _host_header(host, port, is_tls=tls is not None)
+        self.host_header = host_header = _host_header(host, port, is_tls=tls is not None)
+        self.host_line = b" HTTP/1.1\r\nhost: %b\r\ncontent-length: " % host_header
 
     @property
     def idle_count(self) -> int:

@@ -289,10 +289,15 @@ def test_an_end_gets_its_number_in_its_bytes() -> None:
     strange = {"text": '"journal":"","seq":0', "deep": {"journal": "", "seq": 0}}
     for decision in (None, strange):
         end = replace(END, journal="", seq=0, decision=decision, client_request_id='"')
-        encoded = codec.numbered(codec.encode_event(end), journal="jnl_a", seq=12)
-        assert codec.decode_end(encoded) == replace(end, journal="jnl_a", seq=12)
+        lines = bytearray(b"before\n")
+        codec.add_event(lines, end, mark=b"E ", journal="jnl_a", seq=12)
+        before, line, rest = lines.split(b"\n")
+        assert (before, line[:2], rest) == (b"before", b"E ", b"")
+        assert codec.decode_end(bytes(line[2:])) == replace(end, journal="jnl_a", seq=12)
 
 
 def test_a_numbered_end_gets_no_other_number() -> None:
     with pytest.raises(ValueError, match="number"):
-        codec.numbered(codec.encode_event(replace(END, seq=3)), journal="jnl_a", seq=4)
+        codec.add_event(
+            bytearray(), replace(END, journal="", seq=3), mark=b"E ", journal="jnl_a", seq=4
+        )

@@ -45,6 +45,6 @@ def ends_of(folder: Path) -> list[End]:
     reader = JournalReader(folder)
     ends = []
     while stored := reader.read():
-        ends += [decode_end(one.encoded) for one in stored]
+        ends += map(decode_end, stored.encoded)
     reader.close()
     return ends

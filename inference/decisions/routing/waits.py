@@ -64,6 +64,8 @@ def pick_least(
     compared = rooms
     if count > MAX_COMPARED:
         compared, rest_of_u = _two_of(rooms, u)
+    elif len(rooms) == 1 and wait_at is None:
+        return _least_in(rooms[0], u)
     least, equals = _least(compared, wait_at)
     room, worker = _one_of(equals, rest_of_u)
     return Choice(room, worker, count, score_of(worker), least, u=u)
@@ -86,6 +88,20 @@ def pick_warm(
 def _kv_term(kv: float) -> float:
     kv = min(max(kv, 0.0), MAX_KV)
     return KV_WEIGHT * kv / (1 - kv)
+
+
+def _least_in(room: Room[C], u: float) -> Choice[C]:
+    """The worker with the least wait of several in one room; of equals one is drawn."""
+    workers = room.workers
+    waits = waits_of(workers)
+    least = min(waits)
+    most = least + EQUAL
+    if sorted(waits)[1] > most:
+        worker = workers[waits.index(least)]
+    else:
+        equals = [worker for worker, wait in zip(workers, waits, strict=True) if wait <= most]
+        worker = equals[draw_evenly(len(equals), u)[0]]
+    return Choice(room, worker, len(waits), score_of(worker), least, u=u)
 
 
 def _least(
