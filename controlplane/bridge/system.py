@@ -33,6 +33,7 @@ from controlplane.bridge.parts import (
 from controlplane.bridge.publisher import published_position
 from controlplane.bridge.store import STORE_TIMEOUT_S, open_store
 from controlplane.bridge.vitals import Fleet, read_fleet, read_propagation
+from controlplane.selectors.alerts import get_oldest_waiting
 from controlplane.selectors.system import (
     get_coverage,
     get_database_facts,
@@ -44,6 +45,7 @@ from inference.contract.kinds import ProcessRole
 
 RECORDER_SILENT_S = 30.0
 BACKLOG_LARGE = 10_000
+OUTBOX_LATE_S = 60.0
 """A tenth of the stream's bound: the recorder has fallen behind by more than a burst."""
 
 FEED_STALE_S = 10.0
@@ -66,6 +68,7 @@ def read_system(now: datetime) -> Sequence[Part]:
         _asked("jobs", lambda: _jobs(now)),
         _asked("recorder", lambda: recorder_part(now)),
         _asked("feed", lambda: feed_part(now)),
+        _asked("outbox", lambda: outbox_part(now)),
         _asked("snapshots", snapshots_part),
         disk_part(),
     ]
@@ -178,6 +181,14 @@ def _gateways(fleet: Fleet) -> Part:
 def _jobs(now: datetime) -> Part:
     with open_store() as store:
         return jobs_part(store.get(HEARTBEAT_KEY), now.timestamp())
+
+
+def outbox_part(now: datetime) -> Part:
+    """Messages about alerts: stale while one that is due waits for longer than the jobs take."""
+    age_s = get_oldest_waiting(now)
+    is_late = age_s is not None and age_s > OUTBOX_LATE_S
+    told = "messages about alerts wait" if is_late else ""
+    return Part("outbox", "stale" if is_late else "ok", told, age_s=round(age_s or 0.0, 1))
 
 
 def recorder_part(now: datetime) -> Part:
