@@ -80,10 +80,10 @@ class AlertStanding(Model):
     rule = ForeignKey(AlertRule, CASCADE, related_name="standings")
     subject_id = TextField()
     is_firing = BooleanField(default=False)
-    breached_since = DateTimeField(null=True)
-    cleared_since = DateTimeField(null=True)
+    breached_since = DateTimeField(null=True, blank=True)
+    cleared_since = DateTimeField(null=True, blank=True)
     seen_at = DateTimeField()
-    value = FloatField(null=True)
+    value = FloatField(null=True, blank=True)
 
 
 class Episode(VersionedRow):
@@ -105,17 +105,17 @@ class Episode(VersionedRow):
     window_s = PositiveIntegerField(default=0)
     severity = CharField(max_length=16, choices=severities)
     state = CharField(max_length=16, choices=episode_states, default=EpisodeState.OPEN.value)
-    value = FloatField(null=True)
-    peak = FloatField(null=True)
+    value = FloatField(null=True, blank=True)
+    peak = FloatField(null=True, blank=True)
     opened_at = DateTimeField(default=timezone.now)
     seen_at = DateTimeField(default=timezone.now)
-    acknowledged_at = DateTimeField(null=True)
+    acknowledged_at = DateTimeField(null=True, blank=True)
     acknowledged_by = CharField(max_length=255, default="", blank=True)
-    snoozed_until = DateTimeField(null=True)
-    resolved_at = DateTimeField(null=True)
+    snoozed_until = DateTimeField(null=True, blank=True)
+    resolved_at = DateTimeField(null=True, blank=True)
     resolved_why = CharField(max_length=200, default="", blank=True)
-    told_at = DateTimeField(null=True)
-    end_told_at = DateTimeField(null=True)
+    told_at = DateTimeField(null=True, blank=True)
+    end_told_at = DateTimeField(null=True, blank=True)
 
     class Meta:
         constraints = [

@@ -54,8 +54,8 @@ class Channel(VersionedRow):
     is_enabled = BooleanField(default=True)
     disabled_reason = CharField(max_length=500, default="", blank=True, editable=False)
     failures = PositiveIntegerField(default=0, editable=False)
-    waits_until = DateTimeField(null=True, editable=False)
-    last_sent_at = DateTimeField(null=True, editable=False)
+    waits_until = DateTimeField(null=True, blank=True, editable=False)
+    last_sent_at = DateTimeField(null=True, blank=True, editable=False)
 
     class Meta:
         constraints = [
@@ -98,9 +98,9 @@ class Delivery(VersionedRow):
     state = CharField(max_length=16, choices=delivery_states, default=DeliveryState.QUEUED.value)
     attempts = PositiveIntegerField(default=0)
     next_try_at = DateTimeField(default=timezone.now)
-    taken_at = DateTimeField(null=True)
-    sent_at = DateTimeField(null=True)
-    status = PositiveIntegerField(null=True)
+    taken_at = DateTimeField(null=True, blank=True)
+    sent_at = DateTimeField(null=True, blank=True)
+    status = PositiveIntegerField(null=True, blank=True)
     error = CharField(max_length=500, default="", blank=True)
 
     class Meta:
