@@ -40,7 +40,13 @@ class Need:
 
 def needs_of(scene: Scene) -> Sequence[Need]:
     """All of them."""
-    found = [*_alerts(scene), *_store(scene), *_gateways(scene), *_failures(scene), *_pools(scene.pools)]
+    found = [
+        *_alerts(scene),
+        *_store(scene),
+        *_gateways(scene),
+        *_failures(scene),
+        *_pools(scene.pools),
+    ]
     found += [*_ladders(scene), *_costs(scene)]
     return sorted(found, key=lambda one: list(_ICONS).index(one.tone))
 

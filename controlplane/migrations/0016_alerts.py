@@ -88,7 +88,7 @@ class Migration(migrations.Migration):
                 ('kind', models.CharField(choices=controlplane.models.kinds.alert_kinds, max_length=32)),
                 ('scope', models.CharField(choices=controlplane.models.kinds.alert_scopes, max_length=16)),
                 ('subject_id', models.TextField()),
-                ('subject_name', models.TextField(default='')),
+                ('subject_name', models.TextField(blank=True, default='')),
                 ('threshold', models.FloatField()),
                 ('window_s', models.PositiveIntegerField(default=0)),
                 ('severity', models.CharField(choices=controlplane.models.kinds.severities, max_length=16)),

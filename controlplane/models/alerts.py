@@ -100,7 +100,7 @@ class Episode(VersionedRow):
     kind = CharField(max_length=32, choices=alert_kinds)
     scope = CharField(max_length=16, choices=alert_scopes)
     subject_id = TextField()
-    subject_name = TextField(default="")
+    subject_name = TextField(default="", blank=True)
     threshold = FloatField()
     window_s = PositiveIntegerField(default=0)
     severity = CharField(max_length=16, choices=severities)

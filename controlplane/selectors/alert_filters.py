@@ -1,6 +1,6 @@
 """Filters of alerts, their rules, silences, channels and messages."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.db.models import Q, QuerySet
 from django_filters import ChoiceFilter
@@ -26,9 +26,24 @@ from controlplane.selectors.filters import (
 from controlplane.selectors.request_filters import TextFilter
 
 
-class AlertFilters(RowFilters):
-    search = SearchFilter("name", "subject_name")
+class SharedFilters(RowFilters):
+    """Filters of rows that are an organisation's or the installation's."""
+
     organisation = ReferenceFilter(label="Organisation")
+    home = TextFilter(
+        method="at_home",
+        label="Home",
+        help_text="An organisation's id: its rows, and to platform administrators the "
+        "installation's, which belong to none.",
+    )
+
+    def at_home(self, rows: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
+        """Those of the organisation or of none; the selector has left the latter to who may."""
+        return rows.filter(Q(organisation_id=value) | Q(organisation_id=None))
+
+
+class AlertFilters(SharedFilters):
+    search = SearchFilter("name", "subject_name")
     severity = ChoiceFilter(label="Severity", choices=severities, empty_label="any")
     state = ChoiceFilter(label="State", choices=episode_states, empty_label="any")
     kind = ChoiceFilter(label="Kind", choices=alert_kinds, empty_label="any")
@@ -45,7 +60,7 @@ class AlertFilters(RowFilters):
         return rows.filter(over if value == "true" else ~over)
 
 
-class AlertRuleFilters(NamedFilters):
+class AlertRuleFilters(SharedFilters, NamedFilters):
     kind = ChoiceFilter(label="Kind", choices=alert_kinds, empty_label="any")
     scope = ChoiceFilter(label="Of", choices=alert_scopes, empty_label="any")
     severity = ChoiceFilter(label="Severity", choices=severities, empty_label="any")
@@ -56,9 +71,8 @@ class AlertRuleFilters(NamedFilters):
         fields: ClassVar[list[str]] = []
 
 
-class SilenceFilters(RowFilters):
+class SilenceFilters(SharedFilters):
     search = SearchFilter("reason", "rule__name")
-    organisation = ReferenceFilter(label="Organisation")
     rule = ReferenceFilter(label="Rule")
 
     class Meta:
@@ -66,7 +80,7 @@ class SilenceFilters(RowFilters):
         fields: ClassVar[list[str]] = []
 
 
-class ChannelFilters(NamedFilters):
+class ChannelFilters(SharedFilters, NamedFilters):
     kind = ChoiceFilter(label="Kind", choices=channel_kinds, empty_label="any")
     is_enabled = TruthFilter(label="On")
 
@@ -75,9 +89,8 @@ class ChannelFilters(NamedFilters):
         fields: ClassVar[list[str]] = []
 
 
-class DeliveryFilters(RowFilters):
+class DeliveryFilters(SharedFilters):
     search = SearchFilter("channel__name", "error")
-    organisation = ReferenceFilter(label="Organisation")
     channel = ReferenceFilter(label="Channel")
     state = ChoiceFilter(label="State", choices=delivery_states, empty_label="any")
     kind = ChoiceFilter(label="Tells", choices=delivery_kinds, empty_label="any")

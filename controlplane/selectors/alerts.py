@@ -12,7 +12,13 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Value
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from controlplane.decisions.alert_kinds import AlertKind, AlertScope, DeliveryState, EpisodeState, value_words
+from controlplane.decisions.alert_kinds import (
+    AlertKind,
+    AlertScope,
+    DeliveryState,
+    EpisodeState,
+    value_words,
+)
 from controlplane.models import (
     AlertRule,
     AlertStanding,

@@ -9,13 +9,15 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import transaction
 from django.test import Client
+from django.utils import timezone
 
-from controlplane.models import AuditEntry, ConfigRevision, Organisation, Role
+from controlplane.models import AuditEntry, ConfigRevision, Episode, Organisation, Role
 from controlplane.services.actors import Actor
 from controlplane.services.bindings import grant_role
 from controlplane.services.gateways import update_gateway
@@ -70,6 +72,11 @@ NOUNS: Mapping[str, Noun] = {
     "limit": Noun(OF_A, OPERATORS),
     "switch": Noun(OF_A, OPERATORS),
     "replay": Noun(WHOLE, OPERATORS),
+    "alert": Noun(WHOLE, OPERATORS),
+    "alert-rule": Noun(WHOLE, OPERATORS),
+    "silence": Noun(WHOLE, OPERATORS),
+    "channel": Noun(WHOLE, OPERATORS),
+    "delivery": Noun(WHOLE, OPERATORS),
     "request": Noun(OF_A, frozenset()),
     "snapshot": Noun(WHOLE, OPERATORS),
     "audit": Noun(WHOLE, frozenset()),
@@ -117,10 +124,10 @@ WRITERS: Mapping[tuple[str, str], frozenset[str]] = {
 ACTS = {"POST": "create", "PATCH": "edit", "PUT": "edit", "DELETE": "delete"}
 SAFE_FORMS = {"create", "edit", "delete"}
 PARAMETER = re.compile(r"\(\?P<(?P<name>\w+)>(?:\[[^\]]*\]|\\.|[^()])*\)|<(?:\w+:)?(?P<kind>\w+)>")
-SHOWING = {"list", "detail", "log", "entry", "export"}
+SHOWING = {"list", "detail", "log", "entry", "export", "history"}
 
 
-_PLURALS = {"switch": "switches"}
+_PLURALS = {"switch": "switches", "delivery": "deliveries"}
 _NOUN = re.compile(
     "|".join(
         f"{_PLURALS.get(one, one + 's')}|{one}" for one in sorted(NOUNS, key=len, reverse=True)
@@ -174,7 +181,7 @@ def _readers(path: Path, noun: str, act: str) -> frozenset[str]:
     if act in ("log", "logs", "split"):
         # what a worker prints is of everybody who uses the pool; what rules take is all traffic
         return WHOLE
-    if act != "list":
+    if act not in ("list", "history"):
         return NOUNS[noun].readers
     # an administrator of a team sees the roles inside, so the page of roles is everybody's
     is_for_whole = NOUNS[noun].readers == WHOLE and noun != "binding"
@@ -214,6 +221,10 @@ def world(actor: Actor, make_standing_caller: Callable[..., Caller]) -> World:
     limit = {"name": "canary-limit", "subject": "project", "subject_id": project.pk}
     limit |= {"unit": "requests", "window": "minute", "amount": 1}
     switch = {"subject": "key", "subject_id": key.pk, "reason": "canary"}
+    channel = {"name": "canary-channel", "kind": "email", "recipients": ["canary@example.com"]}
+    rule = {"name": "canary-rule", "kind": "pool_down", "scope": "pool"}
+    silence = {"reason": "canary", "ends_at": (timezone.now() + timedelta(days=1)).isoformat()}
+    alert = _fired(a)
     user = create_user(actor, username="canary-user", password="a long pass 1")
     binding = grant_role(actor, subject=user, organisation=a, role=Role.VIEWER)
     account = create_service_account(actor, organisation=a, name="canary-account")
@@ -238,6 +249,11 @@ def world(actor: Actor, make_standing_caller: Callable[..., Caller]) -> World:
             **ids,
             "replay": admin.made("/replays/", draft)["id"],
             "limit": admin.made("/limits/", limit)["id"],
+            "alert": alert,
+            "alert-rule": admin.made("/alert-rules/", rule)["id"],
+            "silence": admin.made("/silences/", silence)["id"],
+            "channel": admin.made("/channels/", channel)["id"],
+            "delivery": admin.made("/deliveries/", {"channel": "canary-channel"})["id"],
             "switch": admin.made("/switches/", switch)["id"],
             "price": admin.made("/prices/", {**price, "output_nanousd_per_mtok": "2"})["id"],
             "request": end.event_id,
@@ -250,6 +266,14 @@ def world(actor: Actor, make_standing_caller: Callable[..., Caller]) -> World:
             "token": issue_token(actor, service_account=account).token.pk,
         },
     )
+
+
+def _fired(organisation: Organisation) -> str:
+    """An alert of the organisation that holds; its id."""
+    told = {"name": "canary-alert", "kind": "pool_down", "scope": "pool", "threshold": 1}
+    return Episode.objects.create(
+        organisation=organisation, subject_id="canary", severity="notice", **told
+    ).pk
 
 
 def _newest_version(organisation: Organisation) -> int:

@@ -66,6 +66,11 @@ def severity_chip(severity: str) -> SafeString:
     return format_html('<span class="st">{}{}</span>', icon(icon_name, tone), severity.capitalize())
 
 
+def words_of_state(state: str) -> str:
+    """How far people are with an alert, in a word."""
+    return _STATES[state].words
+
+
 def state_of_alert(row: Any) -> State:
     """How far people are with it; quiet is told of what still holds."""
     state = _STATES[row.state]
@@ -143,7 +148,7 @@ class AlertTable(NounTable):
 
     def render_acts(self, record: Episode) -> SafeString:
         if not self.may_write or record.state == EpisodeState.RESOLVED:
-            return format_html("")
+            return SafeString()
         found = [(silence_url(record), "Silence")]
         if record.state != EpisodeState.ACKNOWLEDGED:
             found.insert(0, (reverse("alert-acknowledge", args=[record.pk]), "Acknowledge"))

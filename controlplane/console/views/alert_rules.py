@@ -18,7 +18,7 @@ from controlplane.console.forms.alerts import (
     SilenceEditForm,
     SilenceForm,
 )
-from controlplane.console.lists import Empty, ListPage, NounTable
+from controlplane.console.lists import Empty, NounTable
 from controlplane.console.nouns import ALERT_RULES, ALERTS, SILENCES
 from controlplane.console.reviews import Check, Impact, checks_of
 from controlplane.console.rule_preview import impact_of_rule, preview_lines
@@ -28,7 +28,7 @@ from controlplane.console.tables.alerts import (
     state_of_rule,
     value_words,
 )
-from controlplane.console.views.alerts import TabPage
+from controlplane.console.views.alerts import HIDDEN, TabPage
 from controlplane.decisions.alert_kinds import condition_words, place_words
 from controlplane.decisions.alerts import Terms
 from controlplane.models import AlertRule, Silence
@@ -51,7 +51,7 @@ class RuleList(TabPage):
     selector = staticmethod(list_alert_rules)
     filters = AlertRuleFilters
     table = AlertRuleTable
-    hidden_filters = ListPage.hidden_filters | {"name"}
+    hidden_filters = HIDDEN | {"name"}
     intro = "What is watched, every 10 s, and from which value on it is an alert"
     empty = Empty(
         "Nothing is watched",

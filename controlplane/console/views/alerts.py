@@ -23,6 +23,7 @@ from controlplane.console.tables.alerts import (
     place_of,
     silence_url,
     state_of_alert,
+    words_of_state,
 )
 from controlplane.decisions.alert_kinds import EpisodeState, condition_words, value_words
 from controlplane.errors import Conflict, NotAllowed
@@ -43,6 +44,9 @@ TABS = (
 )
 
 
+HIDDEN = ListPage.hidden_filters | {"home"}
+
+
 def require_whole(page: Page) -> None:
     """Raise NotAllowed unless the reader holds a role in the whole organisation."""
     if not page.scope.access.reads_organisation(page.scope.organisation.pk):
@@ -57,6 +61,8 @@ class TabPage(ListPage):
     """One tab of the alerts: rows of the organisation, and of the installation for who sees it."""
 
     template_name = "console/alerts/list.html"
+    api_place = "home"
+    hidden_filters = HIDDEN
     tab: ClassVar[str]
 
     def rows(self) -> QuerySet[Any]:
@@ -84,7 +90,7 @@ class AlertList(TabPage):
     order = "-opened_at"
     api_orders: ClassVar[Mapping[str, str]] = {}
     is_created_here = False
-    hidden_filters = ListPage.hidden_filters | {"is_over", "rule", "subject_id"}
+    hidden_filters = HIDDEN | {"is_over", "rule", "subject_id"}
     intro = "What holds now; messages about it go to the channels of its rule"
     empty = Empty(
         "Nothing holds",
@@ -225,9 +231,8 @@ class AlertAct(ActPage):
         state = changes.get("state")
         if state is None:
             return ()
-        after = state_of_alert(Episode(state=state))
         until = changes.get("snoozed_until")
-        words = after.words
+        words = words_of_state(state)
         if until is not None:
             words += f" until {clock(datetime.fromisoformat(until), self.scope.zone)}"
         return (Line("State", state_of_alert(row).words, words),)

@@ -14,7 +14,7 @@ from controlplane.console.editing import EditPage
 from controlplane.console.formats import clock
 from controlplane.console.forms.alerts import EVERYWHERE, ChannelForm
 from controlplane.console.forms.base import NounForm
-from controlplane.console.lists import Empty, ListPage
+from controlplane.console.lists import Empty
 from controlplane.console.nouns import ALERTS, CHANNELS, DELIVERIES
 from controlplane.console.pages import Action
 from controlplane.console.tables.alerts import (
@@ -25,7 +25,7 @@ from controlplane.console.tables.alerts import (
     tells_words,
     where_of,
 )
-from controlplane.console.views.alerts import TabPage
+from controlplane.console.views.alerts import HIDDEN, TabPage
 from controlplane.decisions.alert_kinds import ChannelKind, DeliveryState
 from controlplane.errors import Conflict
 from controlplane.models import Channel, Delivery
@@ -44,7 +44,7 @@ class ChannelList(TabPage):
     selector = staticmethod(list_channels)
     filters = ChannelFilters
     table = ChannelTable
-    hidden_filters = ListPage.hidden_filters | {"name"}
+    hidden_filters = HIDDEN | {"name"}
     intro = "Ways to reach people; rules name them, and kill switches are told to those marked"
     empty = Empty(
         "Nobody is reached",
@@ -167,7 +167,6 @@ class DeliveryList(TabPage):
     order = "-created_at"
     api_orders: ClassVar[Mapping[str, str]] = {"created_at": "id"}
     is_created_here = False
-    hidden_filters = ListPage.hidden_filters
     intro = "Messages that went out, wait, or were given up; kept for 90 days"
     empty = Empty("No message yet", "Each message to a channel shows here with its attempts.")
 

@@ -23,7 +23,6 @@ from controlplane.services.deliveries import resend, send_test
 from tests.controlplane.alerts.conftest import SECRET, Clock
 from tests.controlplane.alerts.sinks import MailSink, Sink
 
-
 TEST_WORDS = "If you read this, alerts reach you here. Nothing is wrong."
 
 
@@ -159,9 +158,7 @@ def test_a_channel_that_keeps_failing_is_switched_off_says_so_and_comes_back_wit
     assert episode.state == "resolved"
 
 
-def test_a_redirect_is_not_followed(
-    hook: Channel, sink: Sink, actor: Actor, clock: Clock
-) -> None:
+def test_a_redirect_is_not_followed(hook: Channel, sink: Sink, actor: Actor, clock: Clock) -> None:
     sink.answers = [(302, {"Location": f"{sink.url}/elsewhere"})]
     send_test(actor, channel_id=hook.pk)
     clock.pass_s(1)

@@ -166,9 +166,7 @@ def test_a_silence_that_outlasts_the_alert_tells_nothing(
 def test_many_at_once_are_one_message(
     make_rule: Make, hook: Channel, admin: Caller, clock: Clock, state_store: Redis
 ) -> None:
-    ids = [
-        admin.made("/pools/", {**POOL, "name": f"pool-{number}"})["id"] for number in range(5)
-    ]
+    ids = [admin.made("/pools/", {**POOL, "name": f"pool-{number}"})["id"] for number in range(5)]
     make_rule(channels=["hook"])
     put_directory(state_store, *(worker(f"{one}-0", WorkerState.FAILED) for one in ids))
     clock.looks(1)
