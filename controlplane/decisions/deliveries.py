@@ -8,6 +8,10 @@ _PAUSES_S = (5, 15, 60, 180, 600, 1_200, 1_800)
 LONGEST_WAIT_S = 3_600
 """Nobody who asks for patience is given more."""
 
+_LONGEST_HOLD_S = 60
+"""So long at most is a channel left alone after a failure: one that hangs must not hold up others,
+and a message that is tried rarely must not hold up the next."""
+
 LEASE = timedelta(seconds=90)
 """A message that is being sent for longer was left by a process that ended; calls last 20 s."""
 
@@ -63,10 +67,10 @@ def after_failure(failure: Failure, *, attempts: int, now: datetime) -> Next:
     asked = failure.retry_after_s
     if failure.is_final:
         return Next(None, None, _WEIGHT_OF_REFUSAL)
-    waits = None if asked is None else now + timedelta(seconds=min(max(asked, 0), LONGEST_WAIT_S))
-    is_asked_to_wait = failure.status == 429 or waits is not None
-    weight = 0 if is_asked_to_wait else 1
-    if attempts >= TRIES:
-        return Next(None, waits, weight)
-    pause = timedelta(seconds=_PAUSES_S[min(attempts, len(_PAUSES_S)) - 1])
-    return Next(waits or now + pause, waits, weight)
+    weight = 0 if failure.status == 429 or asked is not None else 1
+    pause_s: float = _PAUSES_S[min(attempts, len(_PAUSES_S)) - 1]
+    hold_s = min(pause_s, _LONGEST_HOLD_S)
+    if asked is not None:
+        pause_s = hold_s = min(max(asked, 0.0), LONGEST_WAIT_S)
+    again = None if attempts >= TRIES else now + timedelta(seconds=pause_s)
+    return Next(again, now + timedelta(seconds=hold_s), weight)

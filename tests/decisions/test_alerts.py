@@ -103,6 +103,10 @@ def test_patience_that_is_asked_for_counts_for_nothing_and_is_bounded() -> None:
     assert told.at == told.channel_waits_until == NOON + timedelta(seconds=LONGEST_WAIT_S)
     assert told.weight == 0
     assert after_failure(busy, attempts=TRIES, now=NOON).at is None
+    # what fails without a word is left alone for a while too, or it would hold up other channels
+    hung = after_failure(Failure("hangs"), attempts=6, now=NOON)
+    assert (hung.at, hung.weight) == (NOON + timedelta(seconds=1_200), 1)
+    assert hung.channel_waits_until == NOON + timedelta(seconds=60)
 
 
 def test_words() -> None:

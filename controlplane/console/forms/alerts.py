@@ -61,7 +61,7 @@ ENDS = [
 
 
 def _window_words(seconds: int) -> str:
-    return seconds_words(seconds) if seconds else "the moment, or as is usual"
+    return seconds_words(seconds) if seconds else "as is usual for it"
 
 
 class SharedForm(NounForm):
@@ -110,7 +110,11 @@ class AlertRuleForm(SharedForm):
     name = CharField(label="Name", max_length=LABEL_LENGTH, help_text="What messages call it.")
     kind = ChoiceField(
         label="Watches",
-        choices=[(kind.value, f"{one.title}: {one.words}") for kind, one in TRAITS.items()],
+        choices=[
+            (kind.value, f"{one.title}: {one.words} ({value_words(kind, one.threshold)})")
+            for kind, one in TRAITS.items()
+        ],
+        help_text="In brackets the value from which on it is usually an alert.",
     )
     scope = ChoiceField(label="Where", choices=list(_SCOPES.items()))
     scope_id = CharField(
@@ -123,7 +127,8 @@ class AlertRuleForm(SharedForm):
         label="In how long",
         required=False,
         choices=[(str(one), _window_words(one)) for one in _WINDOWS],
-        help_text="For what is measured over a time; the rest is of the moment.",
+        help_text="For what is measured over a time; the rest is of one moment, whatever is "
+        "chosen.",
     )
     threshold = FloatField(
         label="From which value on",
@@ -200,7 +205,9 @@ class AlertRuleForm(SharedForm):
             kind = getattr(self, "cleaned_data", {}).get("kind") or getattr(self.row, "kind", "")
             return value_words(kind, float(value)) if kind else str(value)
         if name in ("window_s", "for_s") and value is not None:
-            return (_window_words if name == "window_s" else seconds_words)(int(value))
+            if name == "window_s":
+                return seconds_words(int(value)) if int(value) else "the moment"
+            return seconds_words(int(value))
         if name == "channels":
             return ", ".join(value or ()) or "none"
         if name == "kind" and value:

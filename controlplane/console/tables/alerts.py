@@ -123,7 +123,12 @@ class AlertTable(NounTable):
     threshold = Column("Alerts at", attrs={"th": {"class": "num"}, "td": {"class": "num opt"}})
     state = Column("State", attrs={"td": {"class": "nw", "data-l": "State"}})
     opened_at = WhenColumn("Since")
-    acts = Column("", empty_values=(), orderable=False, attrs={"td": {"class": "acts-c nw"}})
+    acts = Column(
+        format_html('<span class="vh">{}</span>', "What to do"),
+        empty_values=(),
+        orderable=False,
+        attrs={"td": {"class": "w-acts"}},
+    )
 
     caption = "Alerts that hold"
 
@@ -155,7 +160,7 @@ class AlertTable(NounTable):
         what = f"{record.name}, {place_of(record)}"
         return format_html_join(
             " ",
-            '<a class="btn btn-plain btn-s" href="{}">{}<span class="vh"> {}</span></a>',
+            '<a class="btn btn-plain btn-xs" href="{}">{}<span class="vh"> {}</span></a>',
             ((url, words, what) for url, words in found),
         )
 

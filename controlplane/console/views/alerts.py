@@ -142,6 +142,9 @@ class AlertDetail(DetailPage):
     is_deleted = False
     tabs = (Tab("overview", "Overview"), Tab(ACTIVITY, "Activity"))
 
+    def crumbs(self) -> Sequence[Crumb]:
+        return (Crumb(ALERTS.title, ALERTS.list_url()), Crumb(self.title))
+
     def title_of(self, row: Episode) -> str:
         return f"{row.name}: {place_of(row)}"
 
@@ -210,6 +213,9 @@ class AlertAct(ActPage):
         "snooze-1h": "Snooze for 1 h:",
         "snooze-8h": "Snooze for 8 h:",
     }
+
+    def crumbs(self) -> Sequence[Crumb]:
+        return (Crumb(ALERTS.title, ALERTS.list_url()), *self.own_crumbs())
 
     def title_of(self, row: Episode) -> str:
         return f"{row.name}: {place_of(row)}"

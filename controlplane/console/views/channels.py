@@ -86,7 +86,7 @@ class ChannelDetail(DetailPage):
         if row.kind == ChannelKind.WEBHOOK:
             found.insert(2, Fact("Secret", secret))
         if row.waits_until is not None:
-            found.insert(0, Fact("Asked to wait until", clock(row.waits_until, zone)))
+            found.insert(0, Fact("Left alone until", clock(row.waits_until, zone)))
         return found
 
     def extra(self, row: Channel, tab: str) -> Mapping[str, Any]:
