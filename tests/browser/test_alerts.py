@@ -9,7 +9,15 @@ from playwright.sync_api import expect
 from redis import Redis
 
 from controlplane.alerting.evaluation import evaluate
-from controlplane.models import AlertRule, Channel, Delivery, Episode, Role, Silence, User
+from controlplane.models import (
+    AlertRule,
+    Channel,
+    Delivery,
+    Episode,
+    Organisation,
+    Role,
+    User,
+)
 from controlplane.services.actors import Actor
 from controlplane.services.alert_rules import create_alert_rule
 from controlplane.services.channels import create_channel
@@ -35,22 +43,8 @@ PAGES = (
 )
 
 
-@pytest.fixture
-def places(console: Console, actor: Actor, state_store: Redis) -> dict[str, str]:
-    """Two pools that are down, one of them acknowledged, and what belongs to alerts."""
-    home = console.organisation
-    grant_role(actor, subject=User.objects.get(), organisation=home, role=Role.ADMIN)
-    pools = [
-        create_pool(
-            actor,
-            organisation=home,
-            name=name,
-            model="llama-70b",
-            provisioner="static",
-            addresses=["http://127.0.0.1:9101/v1"],
-        )
-        for name in ("llama-70b-prod", "llama-70b-batch", "spare")
-    ]
+def rules(actor: Actor, home: Organisation) -> tuple[Channel, AlertRule]:
+    """Two channels and two rules: the channel that will be dead, and the rule that fires."""
     create_channel(
         actor,
         organisation=home,
@@ -74,6 +68,26 @@ def places(console: Console, actor: Actor, state_store: Redis) -> dict[str, str]
     create_alert_rule(
         actor, organisation=home, name="Errors", kind="error_rate", scope="organisation"
     )
+    return dead, rule
+
+
+@pytest.fixture
+def places(console: Console, actor: Actor, state_store: Redis) -> dict[str, str]:
+    """Two pools that are down, one of them acknowledged, and what belongs to alerts."""
+    home = console.organisation
+    grant_role(actor, subject=User.objects.get(), organisation=home, role=Role.ADMIN)
+    pools = [
+        create_pool(
+            actor,
+            organisation=home,
+            name=name,
+            model="llama-70b",
+            provisioner="static",
+            addresses=["http://127.0.0.1:9101/v1"],
+        )
+        for name in ("llama-70b-prod", "llama-70b-batch", "spare")
+    ]
+    dead, rule = rules(actor, home)
     now = timezone.now()
     states = (WorkerState.FAILED, WorkerState.FAILED, WorkerState.READY)
     entries = [worker(f"{one.pk}-0", state) for one, state in zip(pools, states, strict=True)]
@@ -101,7 +115,6 @@ def places(console: Console, actor: Actor, state_store: Redis) -> dict[str, str]
         "rule": rule.pk,
         "channel": dead.pk,
         "delivery": delivery.pk,
-        "silence": Silence.objects.get().pk,
     }
 
 

@@ -49,6 +49,7 @@ BETWEEN = frozenset({"operator", "finance", "admin"})
 ANYBODY = OF_A | OUTSIDERS | {"nobody"}
 KNOWN = OF_A | OUTSIDERS
 WITH_A_ROLE = OF_A | {"admin of b"}
+ALERTS = ("alert", "alert-rule", "silence", "channel", "delivery")
 
 
 @dataclass(frozen=True)
@@ -72,11 +73,7 @@ NOUNS: Mapping[str, Noun] = {
     "limit": Noun(OF_A, OPERATORS),
     "switch": Noun(OF_A, OPERATORS),
     "replay": Noun(WHOLE, OPERATORS),
-    "alert": Noun(WHOLE, OPERATORS),
-    "alert-rule": Noun(WHOLE, OPERATORS),
-    "silence": Noun(WHOLE, OPERATORS),
-    "channel": Noun(WHOLE, OPERATORS),
-    "delivery": Noun(WHOLE, OPERATORS),
+    **dict.fromkeys(ALERTS, Noun(WHOLE, OPERATORS)),
     "request": Noun(OF_A, frozenset()),
     "snapshot": Noun(WHOLE, OPERATORS),
     "audit": Noun(WHOLE, frozenset()),
@@ -221,10 +218,6 @@ def world(actor: Actor, make_standing_caller: Callable[..., Caller]) -> World:
     limit = {"name": "canary-limit", "subject": "project", "subject_id": project.pk}
     limit |= {"unit": "requests", "window": "minute", "amount": 1}
     switch = {"subject": "key", "subject_id": key.pk, "reason": "canary"}
-    channel = {"name": "canary-channel", "kind": "email", "recipients": ["canary@example.com"]}
-    rule = {"name": "canary-rule", "kind": "pool_down", "scope": "pool"}
-    silence = {"reason": "canary", "ends_at": (timezone.now() + timedelta(days=1)).isoformat()}
-    alert = _fired(a)
     user = create_user(actor, username="canary-user", password="a long pass 1")
     binding = grant_role(actor, subject=user, organisation=a, role=Role.VIEWER)
     account = create_service_account(actor, organisation=a, name="canary-account")
@@ -249,11 +242,7 @@ def world(actor: Actor, make_standing_caller: Callable[..., Caller]) -> World:
             **ids,
             "replay": admin.made("/replays/", draft)["id"],
             "limit": admin.made("/limits/", limit)["id"],
-            "alert": alert,
-            "alert-rule": admin.made("/alert-rules/", rule)["id"],
-            "silence": admin.made("/silences/", silence)["id"],
-            "channel": admin.made("/channels/", channel)["id"],
-            "delivery": admin.made("/deliveries/", {"channel": "canary-channel"})["id"],
+            **_alerts(admin),
             "switch": admin.made("/switches/", switch)["id"],
             "price": admin.made("/prices/", {**price, "output_nanousd_per_mtok": "2"})["id"],
             "request": end.event_id,
@@ -268,12 +257,17 @@ def world(actor: Actor, make_standing_caller: Callable[..., Caller]) -> World:
     )
 
 
-def _fired(organisation: Organisation) -> str:
-    """An alert of the organisation that holds; its id."""
-    told = {"name": "canary-alert", "kind": "pool_down", "scope": "pool", "threshold": 1}
-    return Episode.objects.create(
-        organisation=organisation, subject_id="canary", severity="notice", **told
-    ).pk
+def _alerts(admin: Caller) -> dict[str, str]:
+    """The ids of an alert that holds, and of one of each that belongs to alerts."""
+    channel = {"name": "canary-channel", "kind": "email", "recipients": ["canary@example.com"]}
+    rule = {"name": "canary-rule", "kind": "pool_down", "scope": "pool"}
+    silence = {"reason": "canary", "ends_at": (timezone.now() + timedelta(days=1)).isoformat()}
+    told = {**rule, "threshold": 1, "subject_id": "canary", "severity": "notice"}
+    alert = Episode.objects.create(organisation=admin.organisation, **told)
+    paths = ("/alert-rules/", "/silences/", "/channels/", "/deliveries/")
+    bodies = (rule, silence, channel, {"channel": "canary-channel"})
+    made = [admin.made(*one)["id"] for one in zip(paths, bodies, strict=True)]
+    return dict(zip(ALERTS, (alert.pk, *made), strict=True))
 
 
 def _newest_version(organisation: Organisation) -> int:
