@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.decisions.alert_kinds import condition_words, place_words, value_words
@@ -74,6 +74,7 @@ def test_at_once_is_at_once() -> None:
     assert verdicts(9.99, terms=Terms(10, 0)) == ["quiet"]
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.one_of(st.none(), st.floats(0, 20)), max_size=60), st.integers(0, 120))
 def test_a_past_has_the_alerts_that_looks_would_have_made(
     values: list[float | None], for_s: int

@@ -244,6 +244,7 @@ class DeliverySerializer(StrictSerializer):
     episode_id = serializers.CharField(read_only=True, allow_null=True, help_text="Of an alert.")
     kind = serializers.ChoiceField(choices=delivery_kinds(), read_only=True)
     title = serializers.CharField(source="content.title", read_only=True)
+    text = serializers.CharField(source="content.text", read_only=True)
     state = serializers.ChoiceField(choices=delivery_states(), required=False)
     attempts = serializers.IntegerField(read_only=True)
     next_try_at = serializers.DateTimeField(read_only=True)

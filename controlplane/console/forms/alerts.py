@@ -160,6 +160,9 @@ class AlertRuleForm(SharedForm):
             offered = in_organisation(offered, self.scope.organisation)
         names = sorted({one.name for one in offered})
         self.fields["channels"].choices = [(one, one) for one in names]  # type: ignore[attr-defined]
+        if not self.scope.access.is_platform_admin:
+            scopes = [one for one in _SCOPES.items() if one[0] != AlertScope.ALL]
+            self.fields["scope"].choices = scopes  # type: ignore[attr-defined]
         for name, words in (("window_s", _window_words), ("for_s", seconds_words)):
             self._offer_own(name, words)
         asked = self.initial.get("scope_id")

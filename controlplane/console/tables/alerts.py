@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
@@ -167,8 +168,11 @@ class AlertTable(NounTable):
 
 def silence_url(row: Episode) -> str:
     """The form of a silence of this alert's rule at its place."""
-    rule = f"rule={row.rule_id}&" if row.rule_id else ""
-    return f"{reverse('silence-create')}?{rule}subject_id={row.subject_id}"
+    asked = {"rule": row.rule_id or "", "subject_id": row.subject_id}
+    if row.organisation_id is None:
+        asked["is_everywhere"] = "on"
+    told = urlencode({name: value for name, value in asked.items() if value})
+    return f"{reverse('silence-create')}?{told}"
 
 
 class HistoryTable(NounTable):

@@ -75,6 +75,9 @@ def test_no_wait_is_0_where_a_gateway_reported_and_unknown_where_none_did(
     waits = {"queued": {pool["id"]: 3}, "oldest_wait_ms": {pool["id"]: 7_500.0}}
     sampled(5.0, child("a/0", written_s=5.0, **waits))
     assert values_of(AlertKind.SATURATION, "pool", home, at_s=6.0) == {pool["id"]: [7.5]}
+    # whoever waited was served, refused or left: nothing is said to hang any more
+    sampled(70.0, child("a/0", written_s=70.0))
+    assert values_of(AlertKind.SATURATION, "pool", home, at_s=71.0) == {pool["id"]: [0.0]}
 
 
 def test_gateways_that_are_missing_are_counted_and_none_at_all_is_unknown(home: str) -> None:
