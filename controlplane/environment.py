@@ -7,9 +7,11 @@ the name of its variable and never by what it holds, which may be a secret.
 import base64
 import binascii
 from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from pathlib import Path
 from typing import Annotated, Self
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from django.core.exceptions import ImproperlyConfigured
 from psycopg import ProgrammingError
@@ -29,6 +31,18 @@ _EVERYWHERE = ("0.0.0.0", "[::]", "")
 Words = Annotated[tuple[str, ...], NoDecode]
 LARGEST_PORT = 65_535
 Port = Annotated[int, Field(ge=1, le=LARGEST_PORT)]
+
+
+@dataclass(frozen=True, slots=True)
+class MailServer:
+    """Where mail is handed in; `is_tls` from the first byte, `is_starttls` after a greeting."""
+
+    host: str
+    port: int
+    user: str
+    password: str = dataclass_field(repr=False)
+    is_tls: bool
+    is_starttls: bool
 
 
 class ProcessSettings(BaseSettings):
@@ -53,6 +67,10 @@ class ProcessSettings(BaseSettings):
     own_ports: Annotated[frozenset[int], NoDecode] = frozenset()
     allow_remote_code: bool = False
     allow_fake_workers: bool = False
+    allow_private_webhooks: bool = False
+    smtp_url: SecretStr | None = None
+    mail_from: str = Field(default="headworks@localhost", pattern=r"^[^@\s<>]+@[^@\s<>]+$")
+    console_url: str | None = Field(default=None, pattern=r"^https?://[^\s/?#]+$")
     allowed_hosts: Words = ("localhost", "127.0.0.1", "[::1]")
     trusted_origins: Words = ()
     https: bool = False
@@ -109,6 +127,23 @@ class ProcessSettings(BaseSettings):
             raise ValueError("must start with redis://, rediss:// or unix://")
         return value
 
+    @field_validator("smtp_url")
+    @classmethod
+    def _check_smtp(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            _mail_server_of(value.get_secret_value())
+        return value
+
+    @property
+    def mail_server(self) -> "MailServer | None":
+        """Where mail is handed in, None if no mail is sent."""
+        return None if self.smtp_url is None else _mail_server_of(self.smtp_url.get_secret_value())
+
+    @property
+    def console_address(self) -> str:
+        """How people reach the console, for links in messages; no slash at the end."""
+        return self.console_url or f"http://{self.console_host}:{self.console_port}"
+
     @property
     def data_key_bytes(self) -> bytes:
         """The 32 bytes secrets and snapshots are sealed with."""
@@ -160,6 +195,7 @@ class ProcessSettings(BaseSettings):
             self.data_key.get_secret_value(),
             *peppers,
             *filter(None, [self.connection.get("password")]),
+            *filter(None, [self.mail_server.password if self.mail_server else None]),
         )
 
     @classmethod
@@ -170,6 +206,23 @@ class ProcessSettings(BaseSettings):
         except ValidationError as error:
             lines = [_told(one) for one in error.errors(include_input=False, include_url=False)]
         raise ImproperlyConfigured("; ".join(lines))
+
+
+_MAIL_PORTS = {"smtps": 465, "smtp+starttls": 587, "smtp": 25}
+
+
+def _mail_server_of(url: str) -> MailServer:
+    parts = urlsplit(url)
+    if parts.scheme not in _MAIL_PORTS or not parts.hostname or parts.path.strip("/"):
+        raise ValueError("must read smtps://, smtp+starttls:// or smtp:// USER:PASSWORD@HOST:PORT")
+    return MailServer(
+        host=parts.hostname,
+        port=parts.port or _MAIL_PORTS[parts.scheme],
+        user=unquote(parts.username or ""),
+        password=unquote(parts.password or ""),
+        is_tls=parts.scheme == "smtps",
+        is_starttls=parts.scheme == "smtp+starttls",
+    )
 
 
 def _told(problem: ErrorDetails) -> str:

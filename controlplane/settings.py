@@ -264,6 +264,13 @@ SPECTACULAR_SETTINGS = {
         "PriorityClassEnum": "controlplane.models.kinds.priorities",
         "TaskClassEnum": "controlplane.models.kinds.task_classes",
         "StrictnessEnum": "controlplane.models.kinds.enforcements",
+        "AlertScopeEnum": "controlplane.models.kinds.alert_scopes",
+        "AlertKindEnum": "controlplane.models.kinds.alert_kinds",
+        "AlertSeverityEnum": "controlplane.models.kinds.severities",
+        "AlertStateEnum": "controlplane.models.kinds.episode_states",
+        "ChannelKindEnum": "controlplane.models.kinds.channel_kinds",
+        "DeliveryKindEnum": "controlplane.models.kinds.delivery_kinds",
+        "DeliveryStateEnum": "controlplane.models.kinds.delivery_states",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

@@ -36,6 +36,7 @@ class NeedSerializer(serializers.Serializer[object]):
     title = serializers.CharField(help_text="What it is, for people.")
     detail = serializers.CharField(help_text="Why, in a sentence; it may be empty.")
     pool_id = serializers.CharField(allow_null=True, help_text="The pool it is about, if it is.")
+    alert_id = serializers.CharField(allow_null=True, help_text="The alert it is, if it is one.")
 
 
 class AttentionSerializer(serializers.Serializer[object]):
@@ -75,4 +76,5 @@ def _told(need: Need) -> dict[str, Any]:
         "title": need.title,
         "detail": need.detail,
         "pool_id": need.pool_id or None,
+        "alert_id": need.alert_id or None,
     }

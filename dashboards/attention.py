@@ -15,18 +15,23 @@ MANY_FAILURES, MOST_FAILURES = 0.05, 0.5
 _PARTLY_SILENT = "Its other processes serve; it does not count as live until all of them report."
 
 _TROUBLED = {"down": "crit", "degraded": "warn", "unknown": "idle"}
+_SEVERITIES = {"critical": "crit", "warning": "warn", "notice": "idle"}
 _ICONS = {"crit": "crit", "warn": "warn", "idle": "nodata"}
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One thing: how grave (crit, warn or idle), what, and in a sentence why. `pool_id` links."""
+    """One thing: how grave (crit, warn or idle), what, and in a sentence why.
+
+    `pool_id` and `alert_id` link.
+    """
 
     kind: NeedKind
     tone: str
     title: str
     detail: str
     pool_id: str = ""
+    alert_id: str = ""
 
     @property
     def icon(self) -> str:
@@ -35,9 +40,21 @@ class Need:
 
 def needs_of(scene: Scene) -> Sequence[Need]:
     """All of them."""
-    found = [*_store(scene), *_gateways(scene), *_failures(scene), *_pools(scene.pools)]
+    found = [
+        *_alerts(scene),
+        *_store(scene),
+        *_gateways(scene),
+        *_failures(scene),
+        *_pools(scene.pools),
+    ]
     found += [*_ladders(scene), *_costs(scene)]
     return sorted(found, key=lambda one: list(_ICONS).index(one.tone))
+
+
+def _alerts(scene: Scene) -> Iterator[Need]:
+    for one in scene.alerts:
+        tone = _SEVERITIES[one.severity]
+        yield Need(NeedKind.ALERT, tone, one.title, one.detail, alert_id=one.id)
 
 
 def _store(scene: Scene) -> Iterator[Need]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, tzinfo
 
+from controlplane.selectors.alerts import Firing
 from controlplane.selectors.live import LiveView
 from dashboards.kinds import Fold, Form, Measure, Page, PanelKind
 
@@ -58,6 +59,7 @@ class Scene:
     slots: Mapping[str, int] = field(default_factory=dict)
     refusals: Sequence[Refusal] = ()
     has_store: bool = True
+    alerts: Sequence[Firing] = ()
 
     @property
     def is_partial(self) -> bool:

@@ -14,6 +14,7 @@ class Page(StrEnum):
 class NeedKind(StrEnum):
     """What can need a person's attention."""
 
+    ALERT = "alert"
     STORE = "store"
     NO_GATEWAY = "no_gateway"
     SILENT_GATEWAY = "silent_gateway"

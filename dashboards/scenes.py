@@ -1,6 +1,7 @@
 """The facts of a live page, read at one moment: rows by selectors, the fleet from its own words."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -9,11 +10,13 @@ from controlplane.decisions.pool_conditions import Wanted, condition_of
 from controlplane.errors import NotFound
 from controlplane.models import Pool
 from controlplane.selectors.access import Access
+from controlplane.selectors.alerts import list_firing
 from controlplane.selectors.live import Span, get_live, newest, span_of
 from controlplane.selectors.organisations import list_organisations
 from controlplane.selectors.pools import list_pools
 from dashboards.base import SLOTS, PoolLine, Refusal, Scene
 from dashboards.documents import slots_of
+from dashboards.kinds import Page
 from dashboards.scopes import LiveScope
 
 FEED_ACCESS = Access(is_platform_admin=True)
@@ -24,7 +27,9 @@ def read_whole(
     access: Access, scope: LiveScope, now: datetime, until: datetime | None = None
 ) -> Scene:
     """The whole window, ending now or at `until`; raises NotFound, and Invalid for a bad end."""
-    return _read(access, scope, now, span_of(scope.window, now, until=until), read_fleet())
+    scene = _read(access, scope, now, span_of(scope.window, now, until=until), read_fleet())
+    # what holds now is nothing of a past
+    return scene if until is None else replace(scene, alerts=())
 
 
 def read_newest(scope: LiveScope, now: datetime, fleet: Fleet | None) -> Scene:
@@ -53,6 +58,7 @@ def _read(
         slots=slots_of([row.pk for row in rows], SLOTS),
         refusals=_refusals(fleet),
         has_store=fleet is not None,
+        alerts=list_firing(organisation) if scope.page is Page.OVERVIEW else (),
     )
 
 

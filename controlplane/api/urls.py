@@ -3,6 +3,13 @@
 from django.urls import include, path
 from rest_framework.routers import SimpleRouter
 
+from controlplane.api.views.alerts import (
+    AlertRuleView,
+    AlertView,
+    ChannelView,
+    DeliveryView,
+    SilenceView,
+)
 from controlplane.api.views.audit import AuditView
 from controlplane.api.views.bindings import BindingView
 from controlplane.api.views.docs import DocsView, SchemaView
@@ -40,6 +47,11 @@ router.register("routes", RouteView, basename="api-route")
 router.register("keys", KeyView, basename="api-key")
 router.register("limits", LimitView, basename="api-limit")
 router.register("switches", SwitchView, basename="api-switch")
+router.register("alerts", AlertView, basename="api-alert")
+router.register("alert-rules", AlertRuleView, basename="api-alert-rule")
+router.register("silences", SilenceView, basename="api-silence")
+router.register("channels", ChannelView, basename="api-channel")
+router.register("deliveries", DeliveryView, basename="api-delivery")
 router.register("snapshots", SnapshotView, basename="api-snapshot")
 router.register("audit", AuditView, basename="api-audit")
 router.register("explain", ExplainView, basename="api-explain")

@@ -37,6 +37,7 @@ from controlplane.bridge.publisher import published_position
 from controlplane.bridge.store import STORE_TIMEOUT_S, open_store
 from controlplane.bridge.stream import read_stream
 from controlplane.bridge.vitals import Fleet, read_fleet, read_propagation
+from controlplane.selectors.alerts import get_oldest_waiting
 from controlplane.selectors.system import (
     get_coverage,
     get_database_facts,
@@ -45,6 +46,7 @@ from controlplane.selectors.system import (
 )
 from inference.contract.kinds import ProcessRole
 
+OUTBOX_LATE_S = 60.0
 FEED_STALE_S = 10.0
 
 DISK_LOW_SHARE = 0.05
@@ -65,6 +67,7 @@ def read_system(now: datetime) -> Sequence[Part]:
         _asked("jobs", lambda: _jobs(now)),
         _asked("recorder", recorder_part),
         _asked("feed", lambda: feed_part(now)),
+        _asked("outbox", lambda: outbox_part(now)),
         _asked("snapshots", snapshots_part),
         disk_part(),
     ]
@@ -177,6 +180,14 @@ def _gateways(fleet: Fleet) -> Part:
 def _jobs(now: datetime) -> Part:
     with open_store() as store:
         return jobs_part(store.get(HEARTBEAT_KEY), now.timestamp())
+
+
+def outbox_part(now: datetime) -> Part:
+    """Messages about alerts: stale while one that is due waits for longer than the jobs take."""
+    age_s = get_oldest_waiting(now)
+    is_late = age_s is not None and age_s > OUTBOX_LATE_S
+    told = "messages about alerts wait" if is_late else ""
+    return Part("outbox", "stale" if is_late else "ok", told, age_s=round(age_s or 0.0, 1))
 
 
 def recorder_part() -> Part:

@@ -27,6 +27,9 @@ _PAST = {
     "throw": "thrown",
     "put_back": "put back",
     "expire": "expired",
+    "test": "tested",
+    "resend": "sent again",
+    "disable": "switched off",
     "set_password": "set the password of",
 }
 _OTHERS = {"role_bindings": "role", "api_tokens": "token"}

@@ -1,10 +1,11 @@
 """The navigation: the pages that exist, in their groups, as far as their reader may see them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
 from controlplane.console.scope import Scope
+from controlplane.selectors.alerts import count_firing
 
 
 class Needs(StrEnum):
@@ -24,6 +25,7 @@ class Item:
     icon: str
     also: tuple[str, ...] = ()
     needs: Needs = Needs.ANY_ROLE
+    count: Callable[[Scope], int] | None = None
 
     def is_current(self, url_name: str) -> bool:
         """Tell whether the page of this name belongs to the entry."""
@@ -59,6 +61,22 @@ GROUPS = (
         ),
     ),
     Group("Cost", (Item("Prices", "prices", "price", ("price",)),)),
+    Group(
+        "Alerts",
+        (
+            Item(
+                "Alerts",
+                "alerts",
+                "bell",
+                (
+                    *("alert", "alert_rules", "silences", "silence"),
+                    *("channels", "channel", "deliveries", "delivery"),
+                ),
+                Needs.WHOLE_ORGANISATION,
+                lambda scope: count_firing(scope.access, scope.organisation),
+            ),
+        ),
+    ),
     Group(
         "Govern",
         (
@@ -97,6 +115,11 @@ def groups_for(scope: Scope | None) -> Iterator[Group]:
         items = tuple(item for item in group.items if _may_see(item, scope))
         if items:
             yield Group(group.label, items)
+
+
+def count_at(item: Item, scope: Scope | None) -> int:
+    """How many things wait behind an entry, 0 for most."""
+    return 0 if item.count is None or scope is None else item.count(scope)
 
 
 def _may_see(item: Item, scope: Scope | None) -> bool:

@@ -67,11 +67,17 @@ USERS = Noun("users", "user", "Users", "Admin")
 BINDINGS = Noun("bindings", "binding", "Roles", "Admin")
 GATEWAYS = Noun("gateways", "gateway", "System", "Admin")
 SERVICE_ACCOUNTS = Noun("service_accounts", "service account", "Service accounts", "Admin")
+ALERTS = Noun("alerts", "alert", "Alerts", "Alerts")
+ALERT_RULES = Noun("alert_rules", "alert rule", "Rules", "Alerts", plural="alert rules")
+SILENCES = Noun("silences", "silence", "Silences", "Alerts")
+CHANNELS = Noun("channels", "channel", "Channels", "Alerts")
+DELIVERIES = Noun("deliveries", "delivery", "Deliveries", "Alerts")
 
 NOUNS = {
     noun.key: noun
     for noun in (
         *(MODELS, ROUTES, POOLS, PRICES, KEYS, ORGANISATIONS, TEAMS, PROJECTS, SNAPSHOTS),
         *(AUDIT, USERS, BINDINGS, SERVICE_ACCOUNTS, GATEWAYS, LIMITS, SWITCHES),
+        *(ALERTS, ALERT_RULES, SILENCES, CHANNELS, DELIVERIES),
     )
 }

@@ -15,6 +15,10 @@ NOUN_WORDS: Mapping[str, str] = {
     "snapshots": "roll-backs",
     "switches": "kill switches",
     "tokens": "API tokens",
+    "alert_rules": "alert rules",
+    "channels": "alert channels",
+    "silences": "silences of alerts",
+    "deliveries": "messages of alerts",
 }
 PLACES = ("organisation", "team", "project")
 

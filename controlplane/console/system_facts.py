@@ -16,6 +16,7 @@ _TITLES: Mapping[str, tuple[str, str]] = {
     "pools": ("Supervisor and workers", "starts and watches engines"),
     "jobs": ("Background jobs", "publish again what a store lost, and tidy up"),
     "recorder": ("Recorder", "usage stream into the ledger"),
+    "outbox": ("Outbox", "messages about alerts"),
     "feed": ("Feed", "samples the fleet for live pages"),
     "snapshots": ("Snapshots", "the database's newest version against the published one"),
     "disk": ("Disk", "of the data folder, as this host sees it"),

@@ -7,12 +7,37 @@ A noun has five: its list under its plural, making one at `new/`, and one, its `
 from django.urls import path
 
 from controlplane.console.propagation import propagation
+from controlplane.console.views.alert_rules import (
+    RuleCreate,
+    RuleDelete,
+    RuleDetail,
+    RuleEdit,
+    RuleList,
+    SilenceCreate,
+    SilenceDelete,
+    SilenceDetail,
+    SilenceEdit,
+    SilenceList,
+)
+from controlplane.console.views.alerts import AlertDetail, AlertHistory, AlertList
+from controlplane.console.views.alerts import act_views as alert_act_views
 from controlplane.console.views.audit import AuditDetail, AuditList
 from controlplane.console.views.bindings import (
     BindingCreate,
     BindingDelete,
     BindingDetail,
     BindingList,
+)
+from controlplane.console.views.channels import (
+    ChannelCreate,
+    ChannelDelete,
+    ChannelDetail,
+    ChannelEdit,
+    ChannelList,
+    ChannelTest,
+    DeliveryDetail,
+    DeliveryList,
+    DeliveryResend,
 )
 from controlplane.console.views.explain import ExplainPage
 from controlplane.console.views.gateways import GatewaysPart
@@ -143,6 +168,32 @@ urlpatterns = [
     path("switches/<str:pk>/", SwitchDetail.as_view(), name="switch"),
     path("switches/<str:pk>/edit/", SwitchEdit.as_view(), name="switch-edit"),
     path("switches/<str:pk>/delete/", SwitchPutBack.as_view(), name="switch-delete"),
+    path("alerts/", AlertList.as_view(), name="alerts"),
+    path("alerts/history/", AlertHistory.as_view(), name="alerts-history"),
+    path("alerts/rules/", RuleList.as_view(), name="alert_rules"),
+    path("alerts/rules/new/", RuleCreate.as_view(), name="alert-rule-create"),
+    path("alerts/rules/<str:pk>/", RuleDetail.as_view(), name="alert-rule"),
+    path("alerts/rules/<str:pk>/edit/", RuleEdit.as_view(), name="alert-rule-edit"),
+    path("alerts/rules/<str:pk>/delete/", RuleDelete.as_view(), name="alert-rule-delete"),
+    path("alerts/silences/", SilenceList.as_view(), name="silences"),
+    path("alerts/silences/new/", SilenceCreate.as_view(), name="silence-create"),
+    path("alerts/silences/<str:pk>/", SilenceDetail.as_view(), name="silence"),
+    path("alerts/silences/<str:pk>/edit/", SilenceEdit.as_view(), name="silence-edit"),
+    path("alerts/silences/<str:pk>/delete/", SilenceDelete.as_view(), name="silence-delete"),
+    path("alerts/channels/", ChannelList.as_view(), name="channels"),
+    path("alerts/channels/new/", ChannelCreate.as_view(), name="channel-create"),
+    path("alerts/channels/<str:pk>/", ChannelDetail.as_view(), name="channel"),
+    path("alerts/channels/<str:pk>/edit/", ChannelEdit.as_view(), name="channel-edit"),
+    path("alerts/channels/<str:pk>/delete/", ChannelDelete.as_view(), name="channel-delete"),
+    path("alerts/channels/<str:pk>/test/", ChannelTest.as_view(), name="channel-test"),
+    path("alerts/deliveries/", DeliveryList.as_view(), name="deliveries"),
+    path("alerts/deliveries/<str:pk>/", DeliveryDetail.as_view(), name="delivery"),
+    path("alerts/deliveries/<str:pk>/resend/", DeliveryResend.as_view(), name="delivery-resend"),
+    path("alerts/<str:pk>/", AlertDetail.as_view(), name="alert"),
+    *(
+        path(f"alerts/<str:pk>/{act}/", view, name=f"alert-{act}")
+        for act, view in alert_act_views().items()
+    ),
     path("organisations/", OrganisationList.as_view(), name="organisations"),
     path("organisations/new/", OrganisationCreate.as_view(), name="organisation-create"),
     path("organisations/<str:pk>/", OrganisationDetail.as_view(), name="organisation"),

@@ -27,11 +27,13 @@ from controlplane.local.valkey import (
 
 ROOT = Path(__file__).parents[2]
 _OTLP_HEADERS = "HEADWORKS_OTLP_HEADERS"
+_SMTP_URL = "HEADWORKS_SMTP_URL"
 _SECRET_NAMES = frozenset(
     f"HEADWORKS_{name}"
     for name in (
         *("DATABASE_URL", "STATE_URL", "CACHE_URL", "BROKER_URL", "SECRET_KEY", "DATA_KEY"),
         *("KEY_PEPPERS", "DEMO_UPSTREAM_KEY", "DEMO_UPSTREAM_URL", "OTLP_HEADERS"),
+        "SMTP_URL",
     )
 )
 
@@ -147,6 +149,8 @@ def control_environment(installation: Installation, postgres: Postgres | None) -
         "HEADWORKS_DATABASE_URL": database_url,
         "HEADWORKS_BROKER_URL": settings.broker_url or broker_url,
         "HEADWORKS_SECRET_KEY": installation.keys.secret_key,
+        # of mail, which the jobs send
+        _SMTP_URL: settings.environ.get(_SMTP_URL),
     }
     if installation.models is not None:
         told["HEADWORKS_MODELS"] = str(installation.models)

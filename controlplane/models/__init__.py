@@ -5,7 +5,9 @@ writes (services) or anything that knows a request. To add a noun: a file, its i
 composite foreign keys in the migration if it refers to other rows of its organisation.
 """
 
+from controlplane.models.alerts import AlertRule, AlertStanding, Episode, Silence
 from controlplane.models.audit import AuditEntry
+from controlplane.models.channels import Channel, Delivery
 from controlplane.models.gateways import GatewaySetting
 from controlplane.models.idempotency import KeptAnswer
 from controlplane.models.keys import Key, KeyDigest, KeyRoute
@@ -32,12 +34,17 @@ from controlplane.models.usage import (
 from controlplane.models.users import ApiToken, Role, RoleBinding, ServiceAccount, User
 
 __all__ = [
+    "AlertRule",
+    "AlertStanding",
     "ApiToken",
     "AuditEntry",
     "CatalogueModel",
+    "Channel",
     "Charge",
     "ConfigRevision",
     "ConfigSection",
+    "Delivery",
+    "Episode",
     "GatewaySetting",
     "Installation",
     "JournalMark",
@@ -64,6 +71,7 @@ __all__ = [
     "RouteTarget",
     "RuleMinute",
     "ServiceAccount",
+    "Silence",
     "Switch",
     "Team",
     "UsageDay",

@@ -2,6 +2,15 @@
 
 from enum import StrEnum
 
+from controlplane.decisions.alert_kinds import (
+    AlertKind,
+    AlertScope,
+    ChannelKind,
+    DeliveryKind,
+    DeliveryState,
+    EpisodeState,
+    Severity,
+)
 from inference.contract.kinds import (
     Accounting,
     Backend,
@@ -93,3 +102,31 @@ def switch_subjects() -> Choices:
 
 def degradation_steps() -> Choices:
     return choices_of(DegradationStep)
+
+
+def alert_kinds() -> Choices:
+    return choices_of(AlertKind)
+
+
+def alert_scopes() -> Choices:
+    return choices_of(AlertScope)
+
+
+def severities() -> Choices:
+    return choices_of(Severity)
+
+
+def episode_states() -> Choices:
+    return choices_of(EpisodeState)
+
+
+def channel_kinds() -> Choices:
+    return choices_of(ChannelKind)
+
+
+def delivery_kinds() -> Choices:
+    return choices_of(DeliveryKind)
+
+
+def delivery_states() -> Choices:
+    return choices_of(DeliveryState)

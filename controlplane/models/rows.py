@@ -157,3 +157,23 @@ def switch_id() -> str:
 
 def replay_id() -> str:
     return new_id("rpl")
+
+
+def alert_rule_id() -> str:
+    return new_id("arl")
+
+
+def episode_id() -> str:
+    return new_id("ale")
+
+
+def silence_id() -> str:
+    return new_id("sil")
+
+
+def channel_id() -> str:
+    return new_id("chn")
+
+
+def delivery_id() -> str:
+    return new_id("dlv")

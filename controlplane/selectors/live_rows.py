@@ -177,6 +177,60 @@ def _add_all(total: dict[Any, int], documents: str | None, shape: Any) -> None:
             add_counts(total, counts)
 
 
+_PLACES = {
+    "all": "'all'",
+    "organisation": "organisation_id",
+    "pool": "pool_id",
+    "route": "route_id",
+}
+_TRAFFIC_BY = """
+SELECT {{part}}, {{bin}} AS bin, {place} AS place, SUM(requests)::bigint,
+  string_agg(failures::text, ',') FILTER (WHERE failures <> '{{{{}}}}'),
+  string_agg(first_token_ms::text, ',') FILTER (WHERE first_token_ms <> '{{{{}}}}')
+FROM controlplane_livetraffic
+WHERE (%s::text IS NULL OR organisation_id = %s) AND {place} = ANY(%s) AND {{times}}
+GROUP BY bin, place
+"""
+
+
+def read_traffic_by(
+    place: str, organisation_id: str | None, ids: Sequence[str], stretch: Stretch
+) -> Mapping[str, Mapping[int, Tally]]:
+    """Requests, failures and first tokens by place and bin; `place` is a scope of alerts.
+
+    Without an organisation, everybody's; the one place of everything is called `all`.
+    """
+    found: dict[str, dict[int, Tally]] = defaultdict(dict)
+    template = _TRAFFIC_BY.format(place=_PLACES[place])
+    scope = (organisation_id, organisation_id, list(ids))
+    for _, bin_number, name, requests, failures, first in _read(template, [stretch], FINE_S, scope):
+        tally = Tally(requests=requests)
+        _add_all(tally.failures, failures, dict[str, int])
+        _add_all(tally.first_token_ms, first, dict[int, int])
+        found[name][bin_number] = tally
+    return found
+
+
+_FRESH = timedelta(seconds=30)
+
+
+def read_missing(moments: Sequence[datetime]) -> Sequence[float | None]:
+    """How many gateways were missing at each moment; None where no sample is of it.
+
+    A single moment is answered by the newest sample, moments of a past by those of minutes.
+    """
+    length = FINE_S if len(moments) == 1 else MINUTE_S
+    since = moments[0] - (_FRESH if length == FINE_S else timedelta(seconds=length))
+    rows = LiveCoverage.objects.filter(resolution_s=length, at__gte=since, at__lte=moments[-1])
+    told = rows.order_by("at").values_list("at", "live", "seen")
+    found = {int(at.timestamp()) // length: seen - live for at, live, seen in told if seen}
+    if length == FINE_S:
+        return [float(found[max(found)]) if found else None]
+    # a minute is known once it is over
+    numbers = [int(at.timestamp()) // length - 1 for at in moments]
+    return [float(found[one]) if one in found else None for one in numbers]
+
+
 _WORKERS = (
     "SELECT {part}, {bin} AS bin, pool_id, worker_id, bool_or(is_gpu), "
     + ", ".join(f"SUM({name}_sum), SUM({name}_samples)::int" for name in GAUGES)

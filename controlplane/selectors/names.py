@@ -6,7 +6,11 @@ from django.db.models import Model, QuerySet
 
 from controlplane.decisions.subjects import subject_words
 from controlplane.models import (
+    AlertRule,
     CatalogueModel,
+    Channel,
+    Delivery,
+    Episode,
     GatewaySetting,
     Key,
     Limit,
@@ -15,12 +19,16 @@ from controlplane.models import (
     Price,
     Project,
     Route,
+    Silence,
     Switch,
     Team,
 )
 from controlplane.selectors.access import Access
 
-_NAMED: tuple[type[Model], ...] = (Pool, CatalogueModel, Route, Project, Team, Key, Limit)
+_NAMED: tuple[type[Model], ...] = (
+    *(Pool, CatalogueModel, Route, Project, Team, Key, Limit),
+    *(AlertRule, Channel),
+)
 _SWITCH = "sw_"
 """How the id of a switch begins, see `rows.switch_id`."""
 
@@ -74,6 +82,11 @@ _BY_NOUN: Mapping[str, type[Model]] = {
     "organisations": Organisation,
     "limits": Limit,
     "switches": Switch,
+    "alert_rules": AlertRule,
+    "channels": Channel,
+    "silences": Silence,
+    "alerts": Episode,
+    "deliveries": Delivery,
 }
 
 

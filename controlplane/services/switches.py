@@ -7,10 +7,13 @@ from typing import Any
 import structlog
 from django.utils import timezone
 
+from controlplane.decisions.alert_words import switch_content
 from controlplane.errors import ControlPlaneError, Invalid
 from controlplane.models import Organisation, Switch
+from controlplane.redaction import scrub_text
 from controlplane.services import edits, rows
 from controlplane.services.actors import Actor, Via, system_actor
+from controlplane.services.deliveries import queue_about_switch
 from controlplane.services.snapshots import configuration_edit
 from controlplane.services.subjects import FIELD, find_subject, told_subject
 from inference.contract.kinds import SwitchSubject
@@ -53,6 +56,7 @@ def throw_switch(
             )
         )
         edits.conclude(actor, THROW, NOUN, switch, after=_told(switch))
+        _notify(actor, switch, is_off=True)
     return switch
 
 
@@ -119,6 +123,20 @@ def _remove(actor: Actor, action: str, switch: Switch) -> None:
     before = _told(switch)
     rows.remove(switch)
     edits.conclude(actor, action, NOUN, switch, before=before)
+    _notify(actor, switch, is_off=False)
+
+
+def _notify(actor: Actor, switch: Switch, *, is_off: bool) -> None:
+    """Have the channels that are marked for it told, if the edit comes to pass."""
+    content = switch_content(
+        is_off=is_off,
+        about=told_subject(switch.subject, switch.subject_id),
+        organisation=switch.organisation.name,
+        who=actor.label,
+        reason=scrub_text(actor.reason),
+        until=switch.expires_at,
+    )
+    queue_about_switch(switch.organisation_id, content)
 
 
 def _told(switch: Switch) -> dict[str, Any]:

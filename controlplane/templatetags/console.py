@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 
 from controlplane.console import formats
 from controlplane.console.icons import icon as icon_of
-from controlplane.console.navigation import groups_for
+from controlplane.console.navigation import count_at, groups_for
 from controlplane.models import Charge
 
 THEMES = ("system", "light", "dark")
@@ -91,8 +91,12 @@ def navigation(context: Context) -> dict[str, Any]:
     request: HttpRequest | None = context.get("request")
     match = request.resolver_match if request else None
     current = (match.url_name or "") if match else ""
+    scope = context.get("scope")
     groups = [
-        (group.label, [(item, item.is_current(current)) for item in group.items])
-        for group in groups_for(context.get("scope"))
+        (
+            group.label,
+            [(item, item.is_current(current), count_at(item, scope)) for item in group.items],
+        )
+        for group in groups_for(scope)
     ]
     return {"groups": groups}

@@ -5,6 +5,7 @@ from enum import StrEnum
 
 import pytest
 
+from controlplane.decisions.alert_kinds import AlertKind, ChannelKind
 from dashboards.kinds import PanelKind
 from inference.contract import kinds
 from tests.architecture.sources import ROOT
@@ -15,6 +16,8 @@ POINTS = [
     (kinds.Backend, "inference/workers", "backends"),
     (kinds.Provisioner, "inference/pools", "provisioners"),
     (PanelKind, "dashboards", "panels"),
+    (AlertKind, "controlplane/alerting", "measures"),
+    (ChannelKind, "controlplane/notify", "channels"),
 ]
 
 

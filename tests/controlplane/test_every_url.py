@@ -9,13 +9,15 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import transaction
 from django.test import Client
+from django.utils import timezone
 
-from controlplane.models import AuditEntry, ConfigRevision, Organisation, Role
+from controlplane.models import AuditEntry, ConfigRevision, Episode, Organisation, Role
 from controlplane.services.actors import Actor
 from controlplane.services.bindings import grant_role
 from controlplane.services.gateways import update_gateway
@@ -47,6 +49,7 @@ BETWEEN = frozenset({"operator", "finance", "admin"})
 ANYBODY = OF_A | OUTSIDERS | {"nobody"}
 KNOWN = OF_A | OUTSIDERS
 WITH_A_ROLE = OF_A | {"admin of b"}
+ALERTS = ("alert", "alert-rule", "silence", "channel", "delivery")
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,7 @@ NOUNS: Mapping[str, Noun] = {
     "limit": Noun(OF_A, OPERATORS),
     "switch": Noun(OF_A, OPERATORS),
     "replay": Noun(WHOLE, OPERATORS),
+    **dict.fromkeys(ALERTS, Noun(WHOLE, OPERATORS)),
     "request": Noun(OF_A, frozenset()),
     "snapshot": Noun(WHOLE, OPERATORS),
     "audit": Noun(WHOLE, frozenset()),
@@ -117,10 +121,10 @@ WRITERS: Mapping[tuple[str, str], frozenset[str]] = {
 ACTS = {"POST": "create", "PATCH": "edit", "PUT": "edit", "DELETE": "delete"}
 SAFE_FORMS = {"create", "edit", "delete"}
 PARAMETER = re.compile(r"\(\?P<(?P<name>\w+)>(?:\[[^\]]*\]|\\.|[^()])*\)|<(?:\w+:)?(?P<kind>\w+)>")
-SHOWING = {"list", "detail", "log", "entry", "export"}
+SHOWING = {"list", "detail", "log", "entry", "export", "history"}
 
 
-_PLURALS = {"switch": "switches"}
+_PLURALS = {"switch": "switches", "delivery": "deliveries"}
 _NOUN = re.compile(
     "|".join(
         f"{_PLURALS.get(one, one + 's')}|{one}" for one in sorted(NOUNS, key=len, reverse=True)
@@ -174,7 +178,7 @@ def _readers(path: Path, noun: str, act: str) -> frozenset[str]:
     if act in ("log", "logs", "split"):
         # what a worker prints is of everybody who uses the pool; what rules take is all traffic
         return WHOLE
-    if act != "list":
+    if act not in ("list", "history"):
         return NOUNS[noun].readers
     # an administrator of a team sees the roles inside, so the page of roles is everybody's
     is_for_whole = NOUNS[noun].readers == WHOLE and noun != "binding"
@@ -238,6 +242,7 @@ def world(actor: Actor, make_standing_caller: Callable[..., Caller]) -> World:
             **ids,
             "replay": admin.made("/replays/", draft)["id"],
             "limit": admin.made("/limits/", limit)["id"],
+            **_alerts(admin),
             "switch": admin.made("/switches/", switch)["id"],
             "price": admin.made("/prices/", {**price, "output_nanousd_per_mtok": "2"})["id"],
             "request": end.event_id,
@@ -250,6 +255,19 @@ def world(actor: Actor, make_standing_caller: Callable[..., Caller]) -> World:
             "token": issue_token(actor, service_account=account).token.pk,
         },
     )
+
+
+def _alerts(admin: Caller) -> dict[str, str]:
+    """The ids of an alert that holds, and of one of each that belongs to alerts."""
+    channel = {"name": "canary-channel", "kind": "email", "recipients": ["canary@example.com"]}
+    rule = {"name": "canary-rule", "kind": "pool_down", "scope": "pool"}
+    silence = {"reason": "canary", "ends_at": (timezone.now() + timedelta(days=1)).isoformat()}
+    told = {**rule, "threshold": 1, "subject_id": "canary", "severity": "notice"}
+    alert = Episode.objects.create(organisation=admin.organisation, **told)
+    paths = ("/alert-rules/", "/silences/", "/channels/", "/deliveries/")
+    bodies = (rule, silence, channel, {"channel": "canary-channel"})
+    made = [admin.made(*one)["id"] for one in zip(paths, bodies, strict=True)]
+    return dict(zip(ALERTS, (alert.pk, *made), strict=True))
 
 
 def _newest_version(organisation: Organisation) -> int:

@@ -1,6 +1,7 @@
 """The API does what its own document says, whatever is sent to it."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from importlib import import_module
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from django.core.signals import request_finished, request_started
 from django.core.wsgi import get_wsgi_application
 from django.db import close_old_connections
+from django.utils import timezone
 
 from controlplane.models import Role
 from controlplane.services.actors import Actor
@@ -24,6 +26,9 @@ def rows(admin: Caller, actor: Actor, route: Any, pool: Any) -> dict[str, str]:
     grant_role(actor, subject=person, organisation=admin.organisation, role=Role.VIEWER)
     price = {"model": "gpt-x", "input_nanousd_per_mtok": "1", "output_nanousd_per_mtok": "2"}
     limit = {"name": "mine", "subject": "key", "unit": "parallel", "amount": 1}
+    channel = {"name": "ops", "kind": "email", "recipients": ["ops@example.com"]}
+    rule = {"name": "down", "kind": "pool_down", "scope": "pool", "channels": ["ops"]}
+    silence = {"reason": "x", "ends_at": (timezone.now() + timedelta(days=1)).isoformat()}
     first = {
         noun: admin.get(f"/{noun}/").json()["results"][0]["id"]
         for noun in (
@@ -39,6 +44,10 @@ def rows(admin: Caller, actor: Actor, route: Any, pool: Any) -> dict[str, str]:
         "prices": admin.made("/prices/", price)["id"],
         "keys": admin.made("/keys/", {"name": "mine"})["id"],
         "limits": admin.made("/limits/", limit)["id"],
+        "channels": admin.made("/channels/", channel)["id"],
+        "alert-rules": admin.made("/alert-rules/", rule)["id"],
+        "silences": admin.made("/silences/", silence)["id"],
+        "deliveries": admin.made("/deliveries/", {"channel": "ops"})["id"],
         "switches": admin.made("/switches/", {"subject": "pool", "subject_id": "mine"})["id"],
         "snapshots": str(admin.get("/snapshots/").json()["results"][0]["version"]),
     }

@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from tests.controlplane.conftest import POOL, ROUTE, Caller
 from tests.controlplane.snapshots import newest_revision
@@ -15,6 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
 # token, roles, then the list itself and one query for each kind of part; of keys one for their
 # use, of versions one for what they changed
+TOMORROW = (timezone.now() + timedelta(days=1)).isoformat()
 QUERIES = {
     "organisations": 3,
     "teams": 3,
@@ -27,6 +30,12 @@ QUERIES = {
     # the names of what they are about
     "limits": 4,
     "switches": 4,
+    # channels, and the names of what they watch
+    "alert-rules": 5,
+    "channels": 3,
+    "silences": 3,
+    "deliveries": 3,
+    "alerts": 3,
     "snapshots": 4,
     "audit": 3,
 }
@@ -51,6 +60,13 @@ def many(make_standing_caller: Callable[..., Caller]) -> Caller:
         admin.post(f"/keys/{key['id']}/rotate/")
         switch = {"subject": "key", "subject_id": key["id"]}
         limit = {"name": f"limit {number}", **switch}
+        channel = {"name": f"channel {number}", "kind": "email", "recipients": ["a@example.com"]}
+        admin.made("/channels/", channel)
+        admin.made("/deliveries/", {"channel": channel["name"]})
+        rule = {"name": f"rule {number}", "kind": "pool_down", "scope": "pool"}
+        rule |= {"scope_id": f"pool-{number}", "channels": [channel["name"]]}
+        admin.made("/alert-rules/", rule)
+        admin.made("/silences/", {"rule": rule["name"], "reason": "works", "ends_at": TOMORROW})
         admin.made("/limits/", {**limit, "unit": "requests", "window": "minute", "amount": 1})
         admin.made("/switches/", switch)
     return admin

@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.conf import settings
 from django.db import transaction
 from django.test import Client
+from django.utils import timezone
 
-from controlplane.models import Role
+from controlplane.models import Episode, Organisation, Role
 from controlplane.services.actors import Actor
 from controlplane.services.users import create_user, grant_role
 from tests.controlplane.conftest import POOL, ROUTE, Caller
@@ -19,10 +21,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 LISTS = (
     *("organisations", "teams", "projects", "models", "prices", "pools", "routes", "keys"),
     *("limits", "switches", "snapshots", "audit"),
+    *("alerts", "alert-rules", "silences", "channels", "deliveries"),
 )
 OPERATORS = {"operator", "admin"}
 ROLES = ("viewer", "operator", "finance", "admin")
 LIMIT = {"name": "new", "subject": "key", "unit": "parallel", "amount": 8}
+CHANNEL = {"name": "ops", "kind": "email", "recipients": ["ops@example.com"]}
+RULE = {"name": "new", "kind": "pool_down", "scope": "pool"}
+SILENCE = {"reason": "works", "ends_at": (timezone.now() + timedelta(days=1)).isoformat()}
 PRICE = {"input_nanousd_per_mtok": "1", "output_nanousd_per_mtok": "2"}
 
 
@@ -179,6 +185,38 @@ WRITES = [
         OPERATORS,
         204,
     ),
+    Write(
+        "alert",
+        lambda who, rows: who.patch(f"/alerts/{rows['alert']}/", {"state": "acknowledged"}),
+        OPERATORS,
+        200,
+    ),
+    Write("rule", lambda who, rows: who.post("/alert-rules/", RULE), OPERATORS, 201),
+    Write(
+        "rule removal",
+        lambda who, rows: who.delete(f"/alert-rules/{rows['rule']['id']}/"),
+        OPERATORS,
+        204,
+    ),
+    Write("silence", lambda who, rows: who.post("/silences/", SILENCE), OPERATORS, 201),
+    Write(
+        "channel change",
+        lambda who, rows: who.patch(f"/channels/{rows['channel']['id']}/", {"name": "New"}),
+        OPERATORS,
+        200,
+    ),
+    Write(
+        "test of a channel",
+        lambda who, rows: who.post("/deliveries/", {"channel": "ops"}),
+        OPERATORS,
+        201,
+    ),
+    Write(
+        "what is the installation's",
+        lambda who, rows: who.post("/channels/", {**CHANNEL, "organisation": None}),
+        set(),
+        201,
+    ),
 ]
 
 
@@ -209,8 +247,21 @@ def rows(admin: Caller) -> dict[str, Any]:
         "route": route,
         "key": admin.made("/keys/", {"name": "app"}),
         "limit": admin.made("/limits/", {**LIMIT, "name": "of each"}),
+        "channel": admin.made("/channels/", CHANNEL),
+        "rule": admin.made("/alert-rules/", {**RULE, "name": "old"}),
+        "silence": admin.made("/silences/", SILENCE),
+        "delivery": admin.made("/deliveries/", {"channel": "ops"}),
+        "alert": _fired(admin.organisation),
         "switch": admin.made("/switches/", {"subject": "route", "subject_id": "chat"}),
     }
+
+
+def _fired(organisation: Organisation) -> str:
+    """An alert that holds; its id."""
+    told = {"name": "down", "kind": "pool_down", "scope": "pool", "threshold": 100}
+    return Episode.objects.create(
+        organisation=organisation, subject_id="mine", severity="notice", **told
+    ).pk
 
 
 @pytest.mark.parametrize("write", WRITES, ids=lambda write: write.name)

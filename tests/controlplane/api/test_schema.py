@@ -29,7 +29,7 @@ def test_the_document_is_openapi_3_1_and_complete(schema: dict[str, Any]) -> Non
     assert schema["openapi"] == "3.1.0"
     nouns = (
         *("organisations", "teams", "projects", "models", "prices", "pools", "routes", "keys"),
-        *("limits", "switches"),
+        *("limits", "switches", "alert-rules", "silences", "channels", "deliveries"),
     )
     for noun in nouns:
         assert set(schema["paths"][f"/api/v1/{noun}/"]) >= {"get", "post"}
@@ -49,6 +49,9 @@ def test_secrets_go_in_and_never_out(schema: dict[str, Any]) -> None:
     shapes = schema["components"]["schemas"]
     assert "credential" in shapes["PoolRequest"]["properties"]
     assert "credential" not in shapes["Pool"]["properties"]
+    for name in ("url", "secret"):
+        assert name in shapes["ChannelRequest"]["properties"]
+        assert name not in shapes["Channel"]["properties"]
     assert "key" in shapes["NewKey"]["properties"]
     assert "key" not in shapes["Key"]["properties"]
 

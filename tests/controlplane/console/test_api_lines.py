@@ -13,6 +13,9 @@ from django.utils import timezone
 
 from controlplane.models import Organisation, Role
 from controlplane.services.actors import Actor
+from controlplane.services.alert_rules import create_alert_rule
+from controlplane.services.channels import create_channel
+from controlplane.services.deliveries import send_test
 from controlplane.services.keys import create_key
 from controlplane.services.limits import create_limit
 from controlplane.services.models import create_model, update_model
@@ -29,6 +32,7 @@ LISTS = (
     *("/organisations/", "/teams/?sort=-name", "/projects/", "/audit/", "/audit/?sort=at"),
     *("/snapshots/", "/snapshots/?sort=version", "/users/", "/users/bindings/"),
     *("/users/service-accounts/", "/pools/", "/routes/", "/limits/", "/limits/?sort=-name"),
+    *("/alerts/rules/", "/alerts/channels/?sort=-name", "/alerts/deliveries/"),
 )
 UNORDERED = ("/prices/", "/users/")
 """The API has no order of these but that of their making."""
@@ -59,6 +63,10 @@ def home(actor: Actor, db: None) -> Organisation:
         create_price(actor, model=model, input_nanousd_per_mtok=1, output_nanousd_per_mtok=1)
         create_key(actor, organisation=home, name=f"key of {name}")
         create_service_account(actor, organisation=home, name=f"account of {name}")
+        channel = {"name": name, "kind": "email", "recipients": ["ops@example.com"]}
+        send_test(actor, channel_id=create_channel(actor, organisation=home, **channel).pk)
+        rule = {"name": name, "kind": "pool_down", "scope": "pool"}
+        create_alert_rule(actor, organisation=home, **rule)
         create_limit(actor, organisation=home, name=name, subject="key", unit="parallel", amount=1)
     return home
 

@@ -1,17 +1,25 @@
 """More rows of a list take no more queries."""
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from controlplane.models import Role
+from controlplane.selectors.alerts import Place
 from controlplane.services.actors import Actor
+from controlplane.services.alert_rules import create_alert_rule
+from controlplane.services.channels import create_channel
+from controlplane.services.deliveries import send_test
+from controlplane.services.episodes import note_looks
 from controlplane.services.limits import create_limit
 from controlplane.services.models import create_model
 from controlplane.services.prices import create_price
 from controlplane.services.projects import create_project
+from controlplane.services.silences import create_silence
 from controlplane.services.switches import throw_switch
 from controlplane.services.teams import create_team
 from controlplane.services.users import create_service_account, create_user, grant_role, issue_token
@@ -22,6 +30,8 @@ pytestmark = pytest.mark.slow
 LISTS = (
     *("/prices/", "/teams/", "/projects/", "/users/service-accounts/", "/users/bindings/"),
     *("/limits/", "/switches/?subject=model", "/switches/?subject=project"),
+    *("/alerts/", "/alerts/rules/", "/alerts/silences/", "/alerts/channels/"),
+    "/alerts/deliveries/",
 )
 
 
@@ -41,6 +51,13 @@ def test_more_rows_of_a_list_take_no_more_queries(admin: Reader, actor: Actor) -
         of_project = {"subject": "project", "subject_id": name, "unit": "parallel"}
         create_limit(actor, organisation=home, name=name, amount=1, **of_project)
         throw_switch(actor, organisation=home, subject="model", subject_id=name)
+        channel = {"kind": "email", "recipients": ["ops@example.com"], "name": name}
+        send_test(actor, channel_id=create_channel(actor, organisation=home, **channel).pk)
+        rule = {"kind": "error_rate", "scope": "organisation", "name": name, "channels": [name]}
+        rule = create_alert_rule(actor, organisation=home, **rule)
+        ends_at = timezone.now() + timedelta(hours=1)
+        create_silence(actor, organisation=home, rule=name, reason="x", ends_at=ends_at)
+        note_looks(rule, [Place(home.pk, home.name)], {home.pk: 100.0}, timezone.now())
         account = create_service_account(actor, organisation=home, name=name)
         issue_token(actor, service_account=account)
         user = create_user(actor, username=name, password=PASSWORD)

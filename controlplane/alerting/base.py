@@ -1,0 +1,79 @@
+"""What a rule asks, at which moments, and what every measure promises to answer."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Protocol
+
+from controlplane.bridge.conditions import Entries, entries_by_pool
+from controlplane.bridge.vitals import Fleet, read_fleet
+from controlplane.models import AlertRule
+from controlplane.selectors.alerts import Place, places_of
+
+Values = Mapping[str, Sequence[float | None]]
+"""By place a value a moment, None where nothing is known."""
+
+MOST_PLACES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a rule watches: the same for its evaluation and its preview."""
+
+    kind: str
+    organisation_id: str | None
+    scope: str
+    scope_id: str | None
+    window_s: int
+
+    @classmethod
+    def of(cls, rule: AlertRule) -> "Question":
+        return cls(rule.kind, rule.organisation_id, rule.scope, rule.scope_id, rule.window_s)
+
+    def places(self) -> Sequence[Place]:
+        """Where it is watched now."""
+        return places_of(self.organisation_id, self.scope, self.scope_id)[:MOST_PLACES]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Moments, the last of them `until`, `step_s` apart; one moment alone has no step."""
+
+    until: datetime
+    step_s: int = 60
+    steps: int = 1
+
+    @property
+    def moments(self) -> Sequence[datetime]:
+        """All of them, the oldest first."""
+        step = timedelta(seconds=self.step_s)
+        return [self.until - step * back for back in range(self.steps - 1, -1, -1)]
+
+
+class Facts:
+    """What measures of one pass share: the fleet is read once, by the first who asks."""
+
+    @cached_property
+    def fleet(self) -> Fleet | None:
+        return read_fleet()
+
+    @cached_property
+    def entries(self) -> Entries | None:
+        return entries_by_pool(self.fleet)
+
+
+class Measure(Protocol):
+    """Answers a question for places and moments; it reads and changes nothing.
+
+    A kind without history knows the last moment alone. Whoever can't tell says None, never 0.
+    """
+
+    def __call__(
+        self, question: Question, places: Sequence[Place], grid: Grid, facts: Facts
+    ) -> Values: ...
+
+
+def of_now(grid: Grid, values: Mapping[str, float | None]) -> Values:
+    """Values of the last moment alone."""
+    return {pk: (*[None] * (grid.steps - 1), value) for pk, value in values.items()}

@@ -1,0 +1,73 @@
+"""The sending of what waits in the outbox: one message at a time, each marked before its call."""
+
+import time
+from collections.abc import Callable
+from datetime import datetime
+
+import structlog
+from django.conf import settings
+
+from controlplane.decisions.alert_kinds import ChannelKind
+from controlplane.decisions.deliveries import Failure
+from controlplane.models import Delivery
+from controlplane.notify.base import Message, Undelivered
+from controlplane.notify.registry import REGISTRY
+from controlplane.services import deliveries
+from controlplane.services.channels import target_of
+from inference.contract.sealing import SealError
+
+BUDGET_S = 8.0
+"""A pass begins no call after this: the jobs have other work that is due every few seconds."""
+
+_SEALED = "Its address or secret can't be opened with this data key; give it again."
+_OURS = "An error of ours ended it; the log has more."
+
+log = structlog.get_logger(__name__)
+
+
+def send_due(clock: Callable[[], datetime], *, budget_s: float = BUDGET_S) -> int:
+    """Send what is due, as far as time allows; returns how many attempts were made."""
+    ends = time.monotonic() + budget_s
+    attempts = 0
+    while time.monotonic() < ends:
+        delivery = deliveries.take(clock())
+        if delivery is None:
+            break
+        attempts += 1
+        send(delivery, clock)
+    return attempts
+
+
+def send(delivery: Delivery, clock: Callable[[], datetime]) -> None:
+    """Make one attempt, and write down what came of it."""
+    channel = delivery.channel
+    known = REGISTRY[ChannelKind(channel.kind)]
+    message = Message(
+        id=delivery.pk,
+        kind=delivery.kind,
+        at=delivery.created_at.isoformat(timespec="seconds").replace("+00:00", "Z"),
+        content=delivery.content,
+        console=settings.HEADWORKS.console_address,
+    )
+    try:
+        status = known.send(target_of(channel), message)
+    except Undelivered as error:
+        _note(delivery, error.failure, clock())
+    except SealError:
+        _note(delivery, Failure(_SEALED, is_final=True), clock())
+    except Exception:
+        log.exception("message could not be sent", delivery=delivery.pk, channel=channel.pk)
+        _note(delivery, Failure(_OURS), clock())
+    else:
+        deliveries.note_sent(delivery, status, clock())
+
+
+def _note(delivery: Delivery, failure: Failure, now: datetime) -> None:
+    log.warning(
+        "message not delivered",
+        delivery=delivery.pk,
+        channel=delivery.channel_id,
+        attempts=delivery.attempts,
+        why=failure.words,
+    )
+    deliveries.note_failure(delivery, failure, now)

@@ -1,0 +1,27 @@
+"""Which file measures which kind."""
+
+from collections.abc import Mapping
+
+from controlplane.alerting.base import Measure
+from controlplane.alerting.measures import (
+    breaker_open,
+    dead_channel,
+    error_rate,
+    first_token,
+    gateway_silent,
+    ledger_behind,
+    pool_down,
+    saturation,
+)
+from controlplane.decisions.alert_kinds import AlertKind
+
+REGISTRY: Mapping[AlertKind, Measure] = {
+    AlertKind.ERROR_RATE: error_rate.measure,
+    AlertKind.FIRST_TOKEN: first_token.measure,
+    AlertKind.SATURATION: saturation.measure,
+    AlertKind.BREAKER_OPEN: breaker_open.measure,
+    AlertKind.POOL_DOWN: pool_down.measure,
+    AlertKind.GATEWAY_SILENT: gateway_silent.measure,
+    AlertKind.DEAD_CHANNEL: dead_channel.measure,
+    AlertKind.LEDGER_BEHIND: ledger_behind.measure,
+}

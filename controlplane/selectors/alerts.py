@@ -1,0 +1,182 @@
+"""Alerts as a caller may see them: for roles of the whole organisation.
+
+What is the installation's belongs to no organisation; platform administrators alone see it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Value
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+
+from controlplane.decisions.alert_kinds import (
+    AlertKind,
+    AlertScope,
+    DeliveryState,
+    EpisodeState,
+    value_words,
+)
+from controlplane.models import (
+    AlertRule,
+    AlertStanding,
+    Channel,
+    Delivery,
+    Episode,
+    Organisation,
+    Pool,
+    Route,
+    Silence,
+)
+from controlplane.selectors.access import Access
+
+MOST_TOLD = 20
+"""Of more alerts at once, the Overview lists the oldest."""
+
+WHOLE_ID = "all"
+"""The id that stands for the whole installation as a place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One place that a rule watches."""
+
+    id: str
+    name: str
+
+
+def list_alert_rules(access: Access) -> QuerySet[AlertRule]:
+    """Rules with their channels, and `firing`: how many alerts of each still hold."""
+    held = ~Q(episodes__state=EpisodeState.RESOLVED.value)
+    rows = AlertRule.objects.annotate(firing=Count("episodes", filter=held))
+    return access.visible_organisation_wide(rows).prefetch_related("channels")
+
+
+def list_episodes(access: Access) -> QuerySet[Episode]:
+    """Alerts, those that hold and those that are over, with `is_silenced`."""
+    rows = Episode.objects.annotate(is_silenced=Exists(silences_of_episode(timezone.now())))
+    return access.visible_organisation_wide(rows)
+
+
+def list_silences(access: Access) -> QuerySet[Silence]:
+    """Silences that last, with their rules."""
+    rows = Silence.objects.filter(ends_at__gt=timezone.now()).select_related("rule")
+    return access.visible_organisation_wide(rows)
+
+
+def list_channels(access: Access) -> QuerySet[Channel]:
+    """Channels with `rule_names`, the rules that tell them."""
+    rules = AlertRule.objects.filter(channels=OuterRef("pk")).order_by("name").values("name")
+    rows = Channel.objects.annotate(rule_names=ArraySubquery(rules))
+    return access.visible_organisation_wide(rows)
+
+
+def list_deliveries(access: Access) -> QuerySet[Delivery]:
+    """Messages with their channels."""
+    return access.visible_organisation_wide(Delivery.objects.select_related("channel"))
+
+
+def silences_of_episode(now: datetime) -> QuerySet[Silence]:
+    """Inside a query of episodes: the silences that keep one quiet now."""
+    # what is the installation's has no organisation, and null equals nothing
+    home = Coalesce(OuterRef("organisation"), Value(""))
+    silences = Silence.objects.alias(home=Coalesce("organisation", Value(""))).filter(home=home)
+    return silences.filter(
+        Q(rule__isnull=True) | Q(rule=OuterRef("rule")),
+        Q(subject_id__isnull=True) | Q(subject_id=OuterRef("subject_id")),
+        ends_at__gt=now,
+    )
+
+
+def count_firing(access: Access, organisation: Organisation) -> int:
+    """How many alerts hold that nobody has acknowledged, for the navigation."""
+    if not access.reads_organisation(organisation.pk):
+        return 0
+    return firing_of(access, organisation).filter(state=EpisodeState.OPEN.value).count()
+
+
+def firing_of(access: Access, organisation: Organisation) -> QuerySet[Episode]:
+    """What holds in an organisation, the gravest first; the installation's too, to who sees it."""
+    rows = in_organisation(list_episodes(access), organisation)
+    return rows.exclude(state=EpisodeState.RESOLVED.value)
+
+
+def in_organisation(rows: QuerySet, organisation: Organisation) -> QuerySet:
+    """Rows of an organisation and, as far as a selector left them in, of the installation."""
+    return rows.filter(Q(organisation=organisation) | Q(organisation__isnull=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """An alert that holds and that nobody has taken up, as the Overview tells it."""
+
+    id: str
+    severity: str
+    title: str
+    detail: str
+
+
+def list_firing(organisation: Organisation) -> Sequence[Firing]:
+    """Those of an organisation that are open and not silenced; the installation's are not told."""
+    rows = Episode.objects.filter(organisation=organisation, state=EpisodeState.OPEN.value)
+    quiet = Exists(silences_of_episode(timezone.now()))
+    return [
+        Firing(
+            one.pk,
+            one.severity,
+            f"{one.name}: {one.subject_name or one.subject_id}",
+            f"{value_words(one.kind, one.value)}, where {value_words(one.kind, one.threshold)} "
+            "alerts.",
+        )
+        for one in rows.exclude(quiet).order_by("opened_at", "pk")[:MOST_TOLD]
+    ]
+
+
+def list_watching(now: datetime) -> Sequence[AlertRule]:
+    """The rules that are on, for who looks at all of them."""
+    return list(AlertRule.objects.filter(is_enabled=True).order_by("pk"))
+
+
+def places_of(organisation_id: str | None, scope: str, scope_id: str | None) -> Sequence[Place]:
+    """The places a rule watches now, by name; a place that is gone is none."""
+    if scope == AlertScope.ALL:
+        return (Place(WHOLE_ID, "the whole installation"),)
+    kinds = {AlertScope.POOL: Pool, AlertScope.ROUTE: Route, AlertScope.ORGANISATION: Organisation}
+    rows = kinds[AlertScope(scope)]._default_manager.all()
+    if organisation_id is not None:
+        home = "pk" if scope == AlertScope.ORGANISATION else "organisation_id"
+        rows = rows.filter(**{home: organisation_id})
+    if scope_id is not None:
+        rows = rows.filter(pk=scope_id)
+    return [Place(pk, name) for pk, name in rows.order_by("name").values_list("pk", "name")]
+
+
+def count_dead_channels(organisation_id: str | None) -> Mapping[str, int]:
+    """Channels that were switched off because they kept failing, by organisation."""
+    rows = Channel.objects.filter(is_enabled=False).exclude(disabled_reason="")
+    if organisation_id is not None:
+        rows = rows.filter(organisation_id=organisation_id)
+    counted = rows.values_list("organisation_id").annotate(dead=Count("pk"))
+    return {pk or "": dead for pk, dead in counted}
+
+
+def has_rule_for_dead_channels(organisation_id: str | None) -> bool:
+    """Whether a rule of its own tells of this organisation's dead channels."""
+    rows = AlertRule.objects.filter(kind=AlertKind.DEAD_CHANNEL.value, is_enabled=True)
+    return rows.filter(organisation_id=organisation_id).exists()
+
+
+def get_oldest_waiting(now: datetime) -> float | None:
+    """For how many seconds the message that waits longest has been due; None: none is."""
+    waiting = (DeliveryState.QUEUED.value, DeliveryState.SENDING.value)
+    rows = Delivery.objects.filter(state__in=waiting, channel__is_enabled=True)
+    at = rows.filter(next_try_at__lte=now).order_by("next_try_at").values_list("next_try_at")
+    first = at.first()
+    return None if first is None else (now - first[0]).total_seconds()
+
+
+def list_standings(rule: AlertRule) -> Sequence[AlertStanding]:
+    """What is known of each place of a rule, the highest value first."""
+    return list(rule.standings.order_by("-value", "subject_id")[:100])

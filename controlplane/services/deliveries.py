@@ -1,0 +1,213 @@
+"""The outbox: messages are queued by what they tell of, and each is sent until it is or given up.
+
+A message is marked as being sent, and that is committed, before anybody calls a receiver. Whoever
+changed its row has it. One left by a process that ended is taken again, under the same id.
+"""
+
+from datetime import datetime, timedelta
+
+import structlog
+from django.db import transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from controlplane.decisions.alert_kinds import DeliveryKind, DeliveryState
+from controlplane.decisions.alert_words import Content, trial_content
+from controlplane.decisions.deliveries import (
+    ENOUGH_FAILURES,
+    LEASE,
+    TRIES,
+    Failure,
+    after_failure,
+)
+from controlplane.errors import Conflict
+from controlplane.models import Channel, Delivery, Episode
+from controlplane.services import edits, rows
+from controlplane.services.actors import Actor, Via, system_actor
+
+KEPT_FOR = timedelta(days=90)
+_SWITCHED_OFF = "The channel was switched off before this was sent."
+_LEFT = "Processes that sent it ended before they could tell what came of it."
+
+log = structlog.get_logger(__name__)
+
+
+def queue(
+    channel: Channel,
+    kind: DeliveryKind,
+    content: Content,
+    *,
+    now: datetime,
+    episode: Episode | None = None,
+) -> Delivery:
+    """Put one message into the outbox, in the caller's transaction."""
+    return Delivery.objects.create(
+        organisation_id=channel.organisation_id,
+        channel=channel,
+        episode=episode,
+        kind=kind.value,
+        content=content,
+        next_try_at=now,
+        created_at=now,
+        updated_at=now,
+    )
+
+
+def queue_about_switch(organisation_id: str, content: Content) -> None:
+    """Tell every channel that is marked for it of a kill switch, the installation's too."""
+    marked = Channel.objects.filter(tells_switches=True, is_enabled=True)
+    home = Q(organisation_id=organisation_id) | Q(organisation__isnull=True)
+    now = timezone.now()
+    for channel in marked.filter(home).order_by("pk"):
+        queue(channel, DeliveryKind.SWITCHED, content, now=now)
+
+
+def send_test(actor: Actor, *, channel_id: str) -> Delivery:
+    """Queue a message that says it is a test; raises NotFound, or Conflict if the channel is off.
+
+    The jobs send it as any other, so it tests what alerts go through.
+    """
+    with transaction.atomic():
+        channel = rows.lock(Channel, channel_id)
+        if not channel.is_enabled:
+            raise Conflict("The channel is off; switch it on first.")
+        delivery = queue(
+            channel, DeliveryKind.TEST, trial_content(channel.name), now=timezone.now()
+        )
+        edits.note(actor, "test", "channels", channel, after={"delivery": delivery.pk})
+    return delivery
+
+
+def take(now: datetime) -> Delivery | None:
+    """Take the message that is due longest, of channels that may be asked now; None: none is."""
+    waits = Q(channel__waits_until__isnull=True) | Q(channel__waits_until__lte=now)
+    due = Q(state=DeliveryState.QUEUED.value, next_try_at__lte=now)
+    left = Q(state=DeliveryState.SENDING.value, taken_at__lte=now - LEASE)
+    with transaction.atomic():
+        found = (
+            Delivery.objects.select_for_update(skip_locked=True, of=("self",))
+            .select_related("channel")
+            .filter(waits, due | left, channel__is_enabled=True)
+            .order_by("next_try_at", "pk")
+            .first()
+        )
+        if found is None:
+            return None
+        if found.attempts >= TRIES:
+            _write(found, state=DeliveryState.FAILED.value, error=_LEFT, updated_at=now)
+            return None
+        found.attempts += 1
+        found.state = DeliveryState.SENDING.value
+        _write(found, state=found.state, attempts=found.attempts, taken_at=now, updated_at=now)
+    return found
+
+
+def note_sent(delivery: Delivery, status: int | None, now: datetime) -> bool:
+    """Write down that this attempt reached its receiver; False if it isn't the last one any more.
+
+    A success ends whatever the channel was held for.
+    """
+    with transaction.atomic():
+        is_mine = _conclude(
+            delivery, state=DeliveryState.SENT.value, sent_at=now, status=status, error=""
+        )
+        Channel.objects.filter(pk=delivery.channel_id).update(
+            failures=0, waits_until=None, last_sent_at=now
+        )
+    return is_mine
+
+
+def note_failure(delivery: Delivery, failure: Failure, now: datetime) -> bool:
+    """Write down why this attempt failed, and when there is another; a channel may end by it.
+
+    False if it isn't the last attempt any more.
+    """
+    following = after_failure(failure, attempts=delivery.attempts, now=now)
+    state = DeliveryState.FAILED if following.at is None else DeliveryState.QUEUED
+    with transaction.atomic():
+        is_mine = _conclude(
+            delivery,
+            state=state.value,
+            next_try_at=following.at or now,
+            status=failure.status,
+            error=failure.words[:500],
+        )
+        if not is_mine:
+            return False
+        channel = rows.lock(Channel, delivery.channel_id)
+        channel.failures += following.weight
+        channel.waits_until = following.channel_waits_until
+        channel.save(update_fields=["failures", "waits_until"])
+        if channel.failures >= ENOUGH_FAILURES and channel.is_enabled:
+            _switch_off(channel, failure, now)
+    return True
+
+
+def _conclude(delivery: Delivery, **values: object) -> bool:
+    """Change the row if it is still this attempt's."""
+    mine = Delivery.objects.filter(
+        pk=delivery.pk, state=DeliveryState.SENDING.value, attempts=delivery.attempts
+    )
+    changed = mine.update(**values, version=F("version") + 1, updated_at=timezone.now())
+    return changed == 1
+
+
+def _write(delivery: Delivery, **values: object) -> None:
+    Delivery.objects.filter(pk=delivery.pk).update(**values, version=F("version") + 1)
+
+
+def _switch_off(channel: Channel, failure: Failure, now: datetime) -> None:
+    reason = f"It kept failing: {failure.words}"[:500]
+    changed = rows.change(channel, {"is_enabled": False, "disabled_reason": reason})
+    assert changed is not None
+    before, after = changed
+    clock = system_actor("jobs", via=Via.JOB, reason="It kept failing.")
+    edits.note(clock, "disable", "channels", channel, before=before, after=after)
+    drop_waiting(channel, now)
+    log.warning("channel switched off", channel=channel.pk, why=failure.words)
+
+
+def drop_waiting(channel: Channel, now: datetime) -> int:
+    """Give up what waits for a channel that goes off, so that it comes back without a burst."""
+    waiting = Delivery.objects.filter(channel=channel, state=DeliveryState.QUEUED.value)
+    return waiting.update(
+        state=DeliveryState.FAILED.value,
+        error=_SWITCHED_OFF,
+        updated_at=now,
+        version=F("version") + 1,
+    )
+
+
+def resend(actor: Actor, *, delivery_id: str, expected_version: int | None = None) -> Delivery:
+    """Queue a message again that was given up, under the same id; raises Conflict otherwise."""
+    with transaction.atomic():
+        delivery = rows.lock(Delivery, delivery_id, expected_version=expected_version)
+        if delivery.state != DeliveryState.FAILED:
+            raise Conflict(f"The message is {delivery.state}; only failed ones are sent again.")
+        if not delivery.channel.is_enabled:
+            raise Conflict("The channel is off; switch it on first.")
+        changed = rows.change(
+            delivery,
+            {
+                "state": DeliveryState.QUEUED.value,
+                "attempts": 0,
+                "next_try_at": timezone.now(),
+                "error": "",
+                "status": None,
+            },
+        )
+        assert changed is not None
+        before, _ = changed
+        told = {"state": before["state"]}
+        edits.note(
+            actor, "resend", "deliveries", delivery, before=told, after={"state": delivery.state}
+        )
+    return delivery
+
+
+def forget_old(now: datetime) -> int:
+    """Remove messages that are old and went out or were given up."""
+    over = (DeliveryState.SENT.value, DeliveryState.FAILED.value)
+    old = Delivery.objects.filter(created_at__lt=now - KEPT_FOR, state__in=over)
+    count, _ = old.delete()
+    return count

@@ -1,0 +1,1 @@
+"""Alerts: what fires, what is sent, and what isn't."""
