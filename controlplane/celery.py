@@ -12,6 +12,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
 app = Celery("headworks")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.conf.imports = (
+    "controlplane.tasks.budgets",
     "controlplane.tasks.configuration",
     "controlplane.tasks.heartbeat",
     "controlplane.tasks.idempotency",
@@ -63,6 +64,12 @@ app.conf.beat_schedule = {
     },
     "forget-old-replays": {
         "task": "replays.forget_old",
+        "schedule": 3_600.0,
+        "options": {"expires": 3_600},
+    },
+    "keep-budgets": {"task": "budgets.keep", "schedule": 5.0, "options": {"expires": 5}},
+    "forget-old-budgets": {
+        "task": "budgets.forget_old",
         "schedule": 3_600.0,
         "options": {"expires": 3_600},
     },

@@ -26,6 +26,8 @@ _PAST = {
     "issue": "issued",
     "throw": "thrown",
     "put_back": "put back",
+    "raise": "raised",
+    "end_raise": "ended the raise of",
     "expire": "expired",
     "set_password": "set the password of",
 }

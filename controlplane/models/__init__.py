@@ -6,6 +6,15 @@ composite foreign keys in the migration if it refers to other rows of its organi
 """
 
 from controlplane.models.audit import AuditEntry
+from controlplane.models.budgets import (
+    Budget,
+    BudgetAccount,
+    BudgetBucket,
+    BudgetCorrection,
+    BudgetCount,
+    BudgetReading,
+    BudgetUpkeep,
+)
 from controlplane.models.gateways import GatewaySetting
 from controlplane.models.idempotency import KeptAnswer
 from controlplane.models.keys import Key, KeyDigest, KeyRoute
@@ -34,6 +43,13 @@ from controlplane.models.users import ApiToken, Role, RoleBinding, ServiceAccoun
 __all__ = [
     "ApiToken",
     "AuditEntry",
+    "Budget",
+    "BudgetAccount",
+    "BudgetBucket",
+    "BudgetCorrection",
+    "BudgetCount",
+    "BudgetReading",
+    "BudgetUpkeep",
     "CatalogueModel",
     "Charge",
     "ConfigRevision",

@@ -5,6 +5,9 @@ from enum import StrEnum
 from inference.contract.kinds import (
     Accounting,
     Backend,
+    BudgetAction,
+    BudgetPeriod,
+    BudgetSubject,
     DegradationStep,
     Endpoint,
     Enforcement,
@@ -19,6 +22,7 @@ from inference.contract.kinds import (
     SwitchSubject,
     Task,
     TaskClass,
+    UnknownPrice,
 )
 from inference.decisions.endpoints import PATHS
 
@@ -85,6 +89,22 @@ def limit_windows() -> Choices:
 
 def enforcements() -> Choices:
     return choices_of(Enforcement)
+
+
+def budget_subjects() -> Choices:
+    return choices_of(BudgetSubject)
+
+
+def budget_periods() -> Choices:
+    return choices_of(BudgetPeriod)
+
+
+def budget_actions() -> Choices:
+    return choices_of(BudgetAction)
+
+
+def unknown_prices() -> Choices:
+    return choices_of(UnknownPrice)
 
 
 def switch_subjects() -> Choices:

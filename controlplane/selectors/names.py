@@ -6,6 +6,7 @@ from django.db.models import Model, QuerySet
 
 from controlplane.decisions.subjects import subject_words
 from controlplane.models import (
+    Budget,
     CatalogueModel,
     GatewaySetting,
     Key,
@@ -20,7 +21,10 @@ from controlplane.models import (
 )
 from controlplane.selectors.access import Access
 
-_NAMED: tuple[type[Model], ...] = (Pool, CatalogueModel, Route, Project, Team, Key, Limit)
+_NAMED: tuple[type[Model], ...] = (
+    *(Pool, CatalogueModel, Route, Project, Team, Key),
+    *(Limit, Budget),
+)
 _SWITCH = "sw_"
 """How the id of a switch begins, see `rows.switch_id`."""
 
@@ -73,6 +77,7 @@ _BY_NOUN: Mapping[str, type[Model]] = {
     "keys": Key,
     "organisations": Organisation,
     "limits": Limit,
+    "budgets": Budget,
     "switches": Switch,
 }
 

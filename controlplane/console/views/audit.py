@@ -32,7 +32,7 @@ from controlplane.services.restores import KINDS
 EDITED = frozenset(
     {
         *("models", "prices", "routes", "teams", "projects", "organisations", "pools"),
-        *("limits", "switches"),
+        *("limits", "budgets", "switches"),
     }
 )
 """Nouns whose edit form takes the values from before a change."""
