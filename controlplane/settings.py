@@ -264,6 +264,11 @@ SPECTACULAR_SETTINGS = {
         "PriorityClassEnum": "controlplane.models.kinds.priorities",
         "TaskClassEnum": "controlplane.models.kinds.task_classes",
         "StrictnessEnum": "controlplane.models.kinds.enforcements",
+        "ActionEnum": "controlplane.api.serializers.bulk.ACTIONS",
+        "BudgetActionEnum": "controlplane.models.kinds.budget_actions",
+        "BudgetSubjectEnum": "controlplane.models.kinds.budget_subjects",
+        "LimitSubjectEnum": "controlplane.models.kinds.limit_subjects",
+        "SwitchSubjectEnum": "controlplane.models.kinds.switch_subjects",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from controlplane.console.details import Fact, State
-from controlplane.console.forms.keys import AS_THE_ROUTE
 from controlplane.bridge.budget_status import read_standings
 from controlplane.console.budget_facts import state_of
+from controlplane.console.details import Fact, State
+from controlplane.console.forms.keys import AS_THE_ROUTE
 from controlplane.console.nouns import BUDGETS, LIMITS
 from controlplane.console.scope import Scope
 from controlplane.console.tables.limits import state_of_limit

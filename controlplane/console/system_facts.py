@@ -21,6 +21,8 @@ _TITLES: Mapping[str, tuple[str, str]] = {
     "snapshots": ("Snapshots", "the database's newest version against the published one"),
     "disk": ("Disk", "of the data folder, as this host sees it"),
 }
+
+
 def _dollars(nanousd: float | None) -> str:
     return UNKNOWN if nanousd is None else dollars(int(nanousd))
 

@@ -41,7 +41,7 @@ def list_budgets(access: Access) -> QuerySet[Budget]:
         return rows
     reached = Q()
     for place in range(MAX_BUDGET_SCOPES):
-        rows = rows.annotate(
+        rows = rows.alias(
             **{
                 f"subject_{place}": KT(f"scopes__{place}__subject"),
                 f"id_{place}": KT(f"scopes__{place}__subject_id"),
@@ -78,7 +78,7 @@ def about_key(rows: QuerySet[Budget], key: str) -> QuerySet[Budget]:
     fits = Q()
     for place in range(MAX_BUDGET_SCOPES):
         subject, subject_id = f"asked_{place}", f"asked_id_{place}"
-        rows = rows.annotate(
+        rows = rows.alias(
             **{
                 subject: KT(f"scopes__{place}__subject"),
                 subject_id: KT(f"scopes__{place}__subject_id"),

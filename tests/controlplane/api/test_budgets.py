@@ -92,7 +92,7 @@ def test_fields_that_do_not_fit_are_refused_where_they_are(admin: Caller, make_c
         assert list(problems(admin, amount_nanousd=wrong_amount)) == ["amount_nanousd"]
     assert list(problems(admin, period="year")) == ["period"]
     assert list(problems(admin, grace_percent=101)) == ["grace_percent"]
-    assert list(problems(admin, thresholds_percent=[0])) == ["thresholds_percent"]
+    assert list(problems(admin, thresholds_percent=[0])) == ["thresholds_percent.0"]
     assert list(problems(admin, raised_until="2030-01-01T00:00:00Z")) == ["raised_until"]
     made(admin, "Twice", scope("key"))
     assert list(problems(admin, name="twice")) == ["name"]
@@ -150,7 +150,9 @@ def test_a_budget_goes_with_what_it_is_about_keys_in_use_or_not(
 ) -> None:
     home = admin.organisation
     team = admin.made("/teams/", {"name": "Support"})
-    project = create_project(actor, organisation=home, name="desk", team=home.teams.get(name="Support"))
+    project = create_project(
+        actor, organisation=home, name="desk", team=home.teams.get(name="Support")
+    )
     key = admin.made("/keys/", {"name": "app", "project": "desk"})
     made(admin, "of team", scope("team", "Support"), scope("model"))
     made(admin, "of key", scope("end_user", "ann"), scope("key", "app"))

@@ -24,6 +24,8 @@ def rows(admin: Caller, actor: Actor, route: Any, pool: Any) -> dict[str, str]:
     grant_role(actor, subject=person, organisation=admin.organisation, role=Role.VIEWER)
     price = {"model": "gpt-x", "input_nanousd_per_mtok": "1", "output_nanousd_per_mtok": "2"}
     limit = {"name": "mine", "subject": "key", "unit": "parallel", "amount": 1}
+    budget = {"name": "mine", "scopes": [{"subject": "key"}], "amount_nanousd": "1"}
+    budget |= {"period": "day"}
     first = {
         noun: admin.get(f"/{noun}/").json()["results"][0]["id"]
         for noun in (
@@ -39,6 +41,7 @@ def rows(admin: Caller, actor: Actor, route: Any, pool: Any) -> dict[str, str]:
         "prices": admin.made("/prices/", price)["id"],
         "keys": admin.made("/keys/", {"name": "mine"})["id"],
         "limits": admin.made("/limits/", limit)["id"],
+        "budgets": admin.made("/budgets/", budget)["id"],
         "switches": admin.made("/switches/", {"subject": "pool", "subject_id": "mine"})["id"],
         "snapshots": str(admin.get("/snapshots/").json()["results"][0]["version"]),
     }

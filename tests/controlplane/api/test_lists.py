@@ -26,6 +26,7 @@ QUERIES = {
     "keys": 6,
     # the names of what they are about
     "limits": 4,
+    "budgets": 4,
     "switches": 4,
     "snapshots": 4,
     "audit": 3,
@@ -53,6 +54,8 @@ def many(make_standing_caller: Callable[..., Caller]) -> Caller:
         limit = {"name": f"limit {number}", **switch}
         admin.made("/limits/", {**limit, "unit": "requests", "window": "minute", "amount": 1})
         admin.made("/switches/", switch)
+        budget = {"name": f"budget {number}", "scopes": [switch], "amount_nanousd": "1"}
+        admin.made("/budgets/", {**budget, "period": "day"})
     return admin
 
 

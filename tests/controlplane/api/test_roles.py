@@ -18,11 +18,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
 LISTS = (
     *("organisations", "teams", "projects", "models", "prices", "pools", "routes", "keys"),
-    *("limits", "switches", "snapshots", "audit"),
+    *("limits", "budgets", "switches", "snapshots", "audit"),
 )
 OPERATORS = {"operator", "admin"}
 ROLES = ("viewer", "operator", "finance", "admin")
 LIMIT = {"name": "new", "subject": "key", "unit": "parallel", "amount": 8}
+BUDGET = {"name": "new", "scopes": [{"subject": "key"}], "amount_nanousd": "1", "period": "day"}
+RAISE = {"raised_to_nanousd": "2", "raised_until": "2200-01-01T00:00:00Z"}
+FINANCE = {"finance", "admin"}
 PRICE = {"input_nanousd_per_mtok": "1", "output_nanousd_per_mtok": "2"}
 
 
@@ -167,6 +170,25 @@ WRITES = [
         OPERATORS,
         204,
     ),
+    Write("budget", lambda who, rows: who.post("/budgets/", BUDGET), FINANCE, 201),
+    Write(
+        "budget change",
+        lambda who, rows: who.patch(f"/budgets/{rows['budget']['id']}/", {"grace_percent": 1}),
+        FINANCE,
+        200,
+    ),
+    Write(
+        "raise",
+        lambda who, rows: who.post(f"/budgets/{rows['budget']['id']}/raise/", RAISE),
+        FINANCE,
+        200,
+    ),
+    Write(
+        "budget removal",
+        lambda who, rows: who.delete(f"/budgets/{rows['budget']['id']}/"),
+        FINANCE,
+        204,
+    ),
     Write(
         "switch",
         lambda who, rows: who.post("/switches/", {"subject": "organisation"}),
@@ -209,6 +231,7 @@ def rows(admin: Caller) -> dict[str, Any]:
         "route": route,
         "key": admin.made("/keys/", {"name": "app"}),
         "limit": admin.made("/limits/", {**LIMIT, "name": "of each"}),
+        "budget": admin.made("/budgets/", {**BUDGET, "name": "of each"}),
         "switch": admin.made("/switches/", {"subject": "route", "subject_id": "chat"}),
     }
 

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from controlplane.models import Organisation, Role
 from controlplane.services.actors import Actor
+from controlplane.services.budgets import create_budget
 from controlplane.services.keys import create_key
 from controlplane.services.limits import create_limit
 from controlplane.services.models import create_model, update_model
@@ -29,6 +30,7 @@ LISTS = (
     *("/organisations/", "/teams/?sort=-name", "/projects/", "/audit/", "/audit/?sort=at"),
     *("/snapshots/", "/snapshots/?sort=version", "/users/", "/users/bindings/"),
     *("/users/service-accounts/", "/pools/", "/routes/", "/limits/", "/limits/?sort=-name"),
+    *("/budgets/", "/budgets/?sort=-name&period=day"),
 )
 UNORDERED = ("/prices/", "/users/")
 """The API has no order of these but that of their making."""
@@ -60,6 +62,8 @@ def home(actor: Actor, db: None) -> Organisation:
         create_key(actor, organisation=home, name=f"key of {name}")
         create_service_account(actor, organisation=home, name=f"account of {name}")
         create_limit(actor, organisation=home, name=name, subject="key", unit="parallel", amount=1)
+        budget = {"scopes": [{"subject": "key"}], "amount_nanousd": 1, "period": "day"}
+        create_budget(actor, organisation=home, name=name, **budget)
     return home
 
 

@@ -8,6 +8,7 @@ from django.test.utils import CaptureQueriesContext
 
 from controlplane.models import Role
 from controlplane.services.actors import Actor
+from controlplane.services.budgets import create_budget
 from controlplane.services.limits import create_limit
 from controlplane.services.models import create_model
 from controlplane.services.prices import create_price
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 LISTS = (
     *("/prices/", "/teams/", "/projects/", "/users/service-accounts/", "/users/bindings/"),
-    *("/limits/", "/switches/?subject=model", "/switches/?subject=project"),
+    *("/limits/", "/budgets/", "/switches/?subject=model", "/switches/?subject=project"),
 )
 
 
@@ -40,6 +41,9 @@ def test_more_rows_of_a_list_take_no_more_queries(admin: Reader, actor: Actor) -
         project = create_project(actor, organisation=home, team=team, name=name)
         of_project = {"subject": "project", "subject_id": name, "unit": "parallel"}
         create_limit(actor, organisation=home, name=name, amount=1, **of_project)
+        scopes = [{"subject": "project", "subject_id": name}, {"subject": "end_user"}]
+        budget = {"scopes": scopes, "amount_nanousd": 1, "period": "day"}
+        create_budget(actor, organisation=home, name=name, **budget)
         throw_switch(actor, organisation=home, subject="model", subject_id=name)
         account = create_service_account(actor, organisation=home, name=name)
         issue_token(actor, service_account=account)
