@@ -158,6 +158,7 @@ def _accounts(
             record.period,
             period,
             buckets[row.key],
+            spent_nanousd=row.spent_nanousd,
             amount_nanousd=balance.amount_nanousd,
             now_s=now.timestamp(),
         )
@@ -167,7 +168,7 @@ def _accounts(
                 balance=balance,
                 attempts=row.attempts,
                 unknown_cost=row.unknown_cost,
-                forecast=forecast if buckets[row.key] else None,
+                forecast=forecast if row.spent_nanousd else None,
                 buckets=buckets[row.key],
             )
         )

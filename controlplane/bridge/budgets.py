@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import structlog
+from django.db import Error, connection
 from redis import Redis
 from redis.exceptions import RedisError, ResponseError
 
@@ -27,13 +28,19 @@ from controlplane.bridge.budget_counters import (
     read_counters,
     read_life,
 )
+from controlplane.bridge.database import SLACK_S, answering_within
 from controlplane.bridge.store import open_store
 from controlplane.bridge.vitals import Fleet, read_fleet
 from controlplane.decisions.budget_deltas import missed, seeding, twice
 from controlplane.decisions.catching_up import laggards, marks_of
 from controlplane.models import BudgetUpkeep
 from controlplane.services import budget_upkeep as upkeeping
-from controlplane.services.budget_accounts import begin_to_count, forget_removed, list_uncounted
+from controlplane.services.budget_accounts import (
+    READ_S,
+    begin_to_count,
+    forget_removed,
+    list_uncounted,
+)
 from controlplane.services.budget_upkeep import MISSED, SEEDED, TWICE, Current
 from inference.contract.wire import SEEN, USAGE_STREAM
 
@@ -55,8 +62,7 @@ def keep_budgets(now: datetime) -> str:
         if not is_sole:
             return "another job is at it"
         forget_removed()
-        for budget in list_uncounted():
-            begin_to_count(budget, now)
+        _count_uncounted(now)
         upkeep = upkeeping.get_or_make_upkeep()
         try:
             with open_store() as store:
@@ -66,6 +72,17 @@ def keep_budgets(now: datetime) -> str:
             done = "the state store does not answer"
         upkeeping.note(upkeep, looked_at=now, waits_for=done)
         return done
+
+
+def _count_uncounted(now: datetime) -> None:
+    """Begin to count; one budget whose ledger can't be read holds up no other."""
+    for budget in list_uncounted(now):
+        try:
+            connection.ensure_connection()
+            with answering_within(connection.connection, READ_S + SLACK_S):
+                begin_to_count(budget, now)
+        except Error as error:
+            log.error("budget not counted", budget=budget.pk, error=type(error).__name__)
 
 
 @dataclass(slots=True)

@@ -112,7 +112,9 @@ def _forecast_fact(account: AccountStatus) -> Fact:
 def _reach_fact(account: AccountStatus, zone: ZoneInfo) -> Fact:
     if account.balance.state in (BudgetState.BLOCKED, BudgetState.OVER):
         return Fact("Used up", "now")
-    if account.forecast is None or account.forecast.reached_at_s is None:
+    if account.forecast is None:
+        return Fact("Used up", UNKNOWN, unit="too early")
+    if account.forecast.reached_at_s is None:
         return Fact("Used up", "not in this period", unit="at this pace")
     at = minute(_moment(account.forecast.reached_at_s), zone)
     return Fact("Used up", at, unit="at this pace")

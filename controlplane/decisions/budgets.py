@@ -176,14 +176,18 @@ def forecast_of(
     period: Period,
     buckets: Sequence[Bucket],
     *,
+    spent_nanousd: int,
     amount_nanousd: int,
     now_s: float,
 ) -> Forecast | None:
-    """Where spending goes at its pace so far; None at the very beginning of a period."""
+    """Where spending goes at its pace so far; None at the very beginning of a period.
+
+    Without buckets there is no interval: nobody knows how even it was.
+    """
     elapsed = min(now_s, period.ends_s) - period.starts_s
     if elapsed <= 0:
         return None
-    spent = sum(amount for _, amount in buckets)
+    spent = spent_nanousd
     left_s = period.ends_s - period.starts_s - elapsed
     to_come = spent * left_s / elapsed
     spread = _spread(_STRETCH_S[kind], period, buckets, elapsed=elapsed, left_s=left_s)
@@ -201,7 +205,7 @@ def _spread(
 ) -> float | None:
     """The standard deviation of what is to come: the stretches' own, and that of their mean."""
     whole = int(elapsed // length)
-    if whole < FEWEST_STRETCHES:
+    if whole < FEWEST_STRETCHES or not buckets:
         return None
     sums = [0] * whole
     for at, amount in buckets:

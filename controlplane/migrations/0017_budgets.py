@@ -22,6 +22,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('budget_id', models.CharField(max_length=40, primary_key=True, serialize=False)),
                 ('definition', models.TextField()),
+                ('since', models.DateTimeField()),
                 ('is_filled', models.BooleanField(default=False)),
                 ('seeded_epoch', models.TextField(default='')),
             ],

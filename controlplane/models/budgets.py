@@ -98,13 +98,14 @@ class BudgetCount(Model):
     """How far the ledger counts a budget; none as long as it isn't counted.
 
     `definition` is a digest of what the counting depends on: scopes, period and time zone. From
-    the moment it is written the recorder adds what comes in; `is_filled` tells that what was there
-    before is added too. `seeded_epoch` is the life of the state store's counters in which they
-    were told of it.
+    the moment it is written, `since`, the recorder adds what comes in; `is_filled` tells that what
+    was there before is added too. `seeded_epoch` is the life of the state store's counters in which
+    they were told of it.
     """
 
     budget_id = CharField(max_length=40, primary_key=True)
     definition = TextField()
+    since = DateTimeField()
     is_filled = BooleanField(default=False)
     seeded_epoch = TextField(default="")
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 import msgspec
 from django.db import connection, transaction
+from django.db.models import Q
 
 from controlplane.compiler import budget_record
 from controlplane.decisions.budget_sums import (
@@ -32,6 +33,12 @@ COUNTING_LOCK = 0x4857_4255
 
 KEPT = timedelta(days=100)
 """What periods that are over had is told for so long: a quarter and the one before it."""
+
+READ_S = 90
+"""How long the reading of the ledger may take for one budget; a job may take little longer."""
+
+_AGAIN = timedelta(minutes=5)
+"""A reading that failed is not repeated before, or the ledger would be read all the time."""
 
 _FETCHED = 5_000
 
@@ -73,13 +80,14 @@ def _counted(
     return budgets, zones
 
 
-def list_uncounted() -> Sequence[Budget]:
-    """Budgets the ledger doesn't count as they are defined now, or whose filling broke off."""
-    filled = dict(BudgetCount.objects.filter(is_filled=True).values_list("pk", "definition"))
+def list_uncounted(now: datetime) -> Sequence[Budget]:
+    """Budgets the ledger doesn't count as they are now, or whose filling failed a while ago."""
+    begun = BudgetCount.objects.filter(Q(is_filled=True) | Q(since__gt=now - _AGAIN))
+    known = dict(begun.values_list("pk", "definition"))
     return [
         row
         for row in Budget.objects.select_related("organisation").order_by("pk")
-        if filled.get(row.pk) != definition_of(budget_record(row), row.organisation.time_zone)
+        if known.get(row.pk) != definition_of(budget_record(row), row.organisation.time_zone)
     ]
 
 
@@ -97,8 +105,12 @@ def begin_to_count(budget: Budget, now: datetime) -> int:
     with _nobody_records():
         with transaction.atomic():
             _forget([budget.pk])
-            BudgetCount.objects.create(pk=budget.pk, definition=definition_of(record, time_zone))
+            definition = definition_of(record, time_zone)
+            BudgetCount.objects.create(pk=budget.pk, definition=definition, since=now)
         with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT set_config('statement_timeout', %s, true)", [str(READ_S * 1_000)]
+            )
             # a cursor sees what was there when it was declared, however late it is read
             cursor.execute(f"DECLARE budget_fill NO SCROLL CURSOR FOR {statement}", values)
             _unlock()

@@ -70,10 +70,10 @@ class BudgetForm(NounForm):
         label="Counts together requests of", choices=_SUBJECTS, initial=BudgetSubject.TEAM.value
     )
     which_1 = CharField(label="Which one", required=False, max_length=255, help_text=_WHICH)
-    subject_2 = ChoiceField(label="that are of", choices=[_NONE, *_SUBJECTS], required=False)
-    which_2 = CharField(label="Which one of those", required=False, max_length=255)
-    subject_3 = ChoiceField(label="and of", choices=[_NONE, *_SUBJECTS], required=False)
-    which_3 = CharField(label="Which one of these", required=False, max_length=255)
+    subject_2 = ChoiceField(label="Only those also of", choices=[_NONE, *_SUBJECTS], required=False)
+    which_2 = CharField(label="Which one of that kind", required=False, max_length=255)
+    subject_3 = ChoiceField(label="And also of", choices=[_NONE, *_SUBJECTS], required=False)
+    which_3 = CharField(label="Which one of this kind", required=False, max_length=255)
     amount_nanousd = DollarsField(
         label="At most, USD", max_value=_MOST, help_text="0 lets through what costs nothing."
     )
@@ -187,7 +187,8 @@ class BudgetForm(NounForm):
             for name in (_subject_field, _which_field)
         }
         own = {name: one for name, one in super().values().items() if name not in lines}
-        return {**own, "scopes": self.cleaned_data["scopes"]}
+        first = {name: own[name] for name in ("name",) if name in own}
+        return {**first, "scopes": self.cleaned_data["scopes"], **own}
 
     def shown(self, name: str, value: Any) -> str:
         if name == "amount_nanousd" and value is not None:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from django.utils import timezone
 from redis import Redis
 
@@ -290,6 +291,30 @@ def test_a_new_budget_counts_what_the_month_has_seen_and_an_edit_keeps_it(world:
     delete_budget(world.actor, budget_id=budget.pk)
     world.tick()
     assert not BudgetAccount.objects.filter(budget_id=budget.pk).exists()
+
+
+def test_one_budget_that_cannot_be_read_holds_up_no_other(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.live()
+    world.record(30)
+    bad, good = world.budget("bad"), world.budget("good")
+
+    def count(budget: Budget, now: datetime) -> int:
+        if budget.pk == bad.pk:
+            BudgetCount.objects.update_or_create(
+                pk=bad.pk, defaults={"definition": "", "since": now}
+            )
+            raise OperationalError("too long")
+        return begin_to_count(budget, now)
+
+    monkeypatch.setattr("controlplane.bridge.budgets.begin_to_count", count)
+    world.tick(5)
+    assert world.is_seeded()
+    assert world.settled(world.account(good)) == 30
+    monkeypatch.undo()
+    world.tick(5)
+    assert world.settled(world.account(bad)) == 30
 
 
 def test_the_recorder_and_the_reading_of_the_ledger_find_the_same(world: World) -> None:

@@ -43,7 +43,9 @@ def budget(reader: Reader, actor: Actor, name: str, **fields: Any) -> Budget:
     return create_budget(actor, organisation=reader.organisation, name=name, **told)
 
 
-def spend(reader: Reader, number: int, dollars: float | None, days_ago: float = 0, **origin: Any) -> None:
+def spend(
+    reader: Reader, number: int, dollars: float | None, days_ago: float = 0, **origin: Any
+) -> None:
     now = timezone.now() - timedelta(days=days_ago)
     at = int(now.timestamp() * 1000)
     cost = None if dollars is None else int(dollars * DOLLAR)
@@ -158,9 +160,7 @@ def test_a_raise_is_reviewed_and_has_an_end(finance: Reader, actor: Actor) -> No
     assert Budget.objects.get().raised_until is None
 
 
-def test_a_page_tells_how_a_budget_stands_and_where_it_goes(
-    finance: Reader, actor: Actor
-) -> None:
+def test_a_page_tells_how_a_budget_stands_and_where_it_goes(finance: Reader, actor: Actor) -> None:
     row = budget(finance, actor, "all")
     begin_to_count(row, timezone.now())
     spend(finance, 1, 8.5)
@@ -180,9 +180,7 @@ def test_a_page_tells_how_a_budget_stands_and_where_it_goes(
     assert "$10.50" in words_of(finance.page("/usage/?measure=cost&group_by=project&range=24h"))
 
 
-def test_those_counted_apart_are_told_by_who_spent_the_most(
-    finance: Reader, actor: Actor
-) -> None:
+def test_those_counted_apart_are_told_by_who_spent_the_most(finance: Reader, actor: Actor) -> None:
     scopes = [{"subject": "end_user", "subject_id": None}]
     row = budget(finance, actor, "each", scopes=scopes, action="notify")
     begin_to_count(row, timezone.now())
