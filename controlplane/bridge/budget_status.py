@@ -81,6 +81,7 @@ class Status:
     is_checked: bool
     amount_nanousd: int
     plain_amount_nanousd: int
+    thresholds_percent: Sequence[int]
     totals: Totals | None
     accounts: Sequence[AccountStatus]
     previous_period: Period
@@ -106,6 +107,7 @@ def read_status(access: Access, budget: Budget, now: datetime, *, top: int) -> S
         is_checked=bool(is_seeded and count and upkeep and count.seeded_epoch == upkeep.epoch),
         amount_nanousd=amount_at(record, now.timestamp()),
         plain_amount_nanousd=plain_amount(record, now.timestamp()),
+        thresholds_percent=budget.thresholds_percent,
         totals=get_totals(budget, period) if is_whole else None,
         accounts=_accounts(access, budget, record, period, now=now, top=top),
         previous_period=before,

@@ -37,7 +37,7 @@ def burn_down(status: Status, account: AccountStatus, zone: ZoneInfo, now: datet
     lines = [
         *_band(status, account, zone, now_s),
         _line("even pace", _pace(status), zone, "--hw-text-3", "dot", width=1),
-        *_thresholds(status, account, zone),
+        *_levels(status, zone),
         _line("spent", points, zone, "--hw-s1", "solid", width=2),
         *_forecast(status, account, zone, now_s),
     ]
@@ -91,13 +91,25 @@ def _band(
     return ({**line, "fill": "toself", "fillcolor": "--hw-info-soft", "mode": "none"},)
 
 
-def _thresholds(
-    status: Status, account: AccountStatus, zone: ZoneInfo
-) -> Sequence[Mapping[str, Any]]:
-    period = status.period
-    amount = status.amount_nanousd
-    points = [(period.starts_s, amount), (period.ends_s, amount)]
-    return (_line("budget", points, zone, "--hw-s5", "dash", width=1.5),)
+def _levels(status: Status, zone: ZoneInfo) -> Sequence[Mapping[str, Any]]:
+    """The budget, and the thresholds below it."""
+    lower = [
+        _line(
+            f"{percent} %",
+            _level(status, status.plain_amount_nanousd * percent // 100),
+            zone,
+            "--hw-s2",
+            "dot",
+        )
+        for percent in status.thresholds_percent
+        if percent < 100
+    ]
+    budget = _level(status, status.amount_nanousd)
+    return (*lower, _line("budget", budget, zone, "--hw-s5", "dash", width=1.5))
+
+
+def _level(status: Status, amount_nanousd: int) -> Sequence[Point]:
+    return [(status.period.starts_s, amount_nanousd), (status.period.ends_s, amount_nanousd)]
 
 
 def _line(

@@ -377,7 +377,7 @@ def test_a_section_is_checked_alone() -> None:
             ["organisations"],
             [
                 *("organisations", "models", "prices", "pools", "routes"),
-                *("limits", "switches", "keys/0a"),
+                *("limits", "budgets", "switches", "keys/0a"),
             ],
         ),
         (["models"], ["models", "prices", "pools"]),
