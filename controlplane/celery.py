@@ -13,6 +13,7 @@ app = Celery("headworks")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.conf.imports = (
     "controlplane.tasks.alerts",
+    "controlplane.tasks.budgets",
     "controlplane.tasks.configuration",
     "controlplane.tasks.heartbeat",
     "controlplane.tasks.idempotency",
@@ -71,6 +72,12 @@ app.conf.beat_schedule = {
     "deliver-alerts": {"task": "alerts.deliver", "schedule": 5.0, "options": {"expires": 5}},
     "forget-old-alerts": {
         "task": "alerts.forget_old",
+        "schedule": 3_600.0,
+        "options": {"expires": 3_600},
+    },
+    "keep-budgets": {"task": "budgets.keep", "schedule": 5.0, "options": {"expires": 5}},
+    "forget-old-budgets": {
+        "task": "budgets.forget_old",
         "schedule": 3_600.0,
         "options": {"expires": 3_600},
     },

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from controlplane.models import (
+    Budget,
     CatalogueModel,
     GatewaySetting,
     Key,
@@ -31,6 +32,9 @@ from inference.contract import codec, sealing
 from inference.contract.kinds import (
     Accounting,
     Backend,
+    BudgetAction,
+    BudgetPeriod,
+    BudgetSubject,
     DegradationStep,
     Endpoint,
     Enforcement,
@@ -45,9 +49,12 @@ from inference.contract.kinds import (
     SwitchSubject,
     Task,
     TaskClass,
+    UnknownPrice,
 )
 from inference.contract.params import TARGET_BOUNDS
 from inference.contract.snapshot import (
+    BudgetRecord,
+    BudgetScope,
     ConfigSnapshot,
     GatewayRecord,
     KeyRecord,
@@ -97,6 +104,7 @@ def compile_configuration() -> Compiled:
         "routes": _sorted(_routes()),
         "gateways": _sorted(_gateways()),
         "limits": _sorted(_limits()),
+        "budgets": _sorted(map(budget_record, Budget.objects.all())),
         "switches": _sorted(_switches()),
         **_keys_by_section(),
     }
@@ -235,6 +243,30 @@ def _limits() -> Iterable[LimitRecord]:
             enforcement=Enforcement(row.enforcement),
             is_enabled=row.is_enabled,
         )
+
+
+def budget_record(row: Budget) -> BudgetRecord:
+    """A budget as gateways read it."""
+    return BudgetRecord(
+        id=row.pk,
+        organisation_id=row.organisation_id,
+        name=row.name,
+        scopes=tuple(map(_budget_scope, row.scopes)),
+        amount_nanousd=row.amount_nanousd,
+        period=BudgetPeriod(row.period),
+        action=BudgetAction(row.action),
+        unknown_price=UnknownPrice(row.unknown_price),
+        grace_percent=row.grace_percent,
+        raised_to_nanousd=row.raised_to_nanousd,
+        raised_until=_seconds(row.raised_until),
+        is_enabled=row.is_enabled,
+    )
+
+
+def _budget_scope(stored: Mapping[str, Any]) -> BudgetScope:
+    subject = BudgetSubject(stored["subject"])
+    is_key = subject is BudgetSubject.KEY
+    return BudgetScope(subject, _subject_id(stored["subject_id"], is_key=is_key))
 
 
 def _switches() -> Iterable[SwitchRecord]:

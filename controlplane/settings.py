@@ -271,6 +271,11 @@ SPECTACULAR_SETTINGS = {
         "ChannelKindEnum": "controlplane.models.kinds.channel_kinds",
         "DeliveryKindEnum": "controlplane.models.kinds.delivery_kinds",
         "DeliveryStateEnum": "controlplane.models.kinds.delivery_states",
+        "ActionEnum": "controlplane.api.serializers.bulk.ACTIONS",
+        "BudgetActionEnum": "controlplane.models.kinds.budget_actions",
+        "BudgetSubjectEnum": "controlplane.models.kinds.budget_subjects",
+        "LimitSubjectEnum": "controlplane.models.kinds.limit_subjects",
+        "SwitchSubjectEnum": "controlplane.models.kinds.switch_subjects",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

@@ -29,6 +29,7 @@ _ICONS = {
     "teams": "organisation",
     "projects": "organisation",
     "limits": "limit",
+    "budgets": "budget",
     "switches": "power",
 }
 _NAMING = ("model", "team", "project", "service_account")

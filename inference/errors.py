@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from inference.contract import refusals
-from inference.error_codes import ErrorCode as ErrorCode
+from inference.contract.error_codes import ErrorCode as ErrorCode
 
 
 class Fault(StrEnum):

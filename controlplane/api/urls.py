@@ -12,6 +12,7 @@ from controlplane.api.views.alerts import (
 )
 from controlplane.api.views.audit import AuditView
 from controlplane.api.views.bindings import BindingView
+from controlplane.api.views.budgets import BudgetView
 from controlplane.api.views.docs import DocsView, SchemaView
 from controlplane.api.views.explain import ExplainView
 from controlplane.api.views.gateways import GatewayView
@@ -46,6 +47,7 @@ router.register("pools", PoolView, basename="api-pool")
 router.register("routes", RouteView, basename="api-route")
 router.register("keys", KeyView, basename="api-key")
 router.register("limits", LimitView, basename="api-limit")
+router.register("budgets", BudgetView, basename="api-budget")
 router.register("switches", SwitchView, basename="api-switch")
 router.register("alerts", AlertView, basename="api-alert")
 router.register("alert-rules", AlertRuleView, basename="api-alert-rule")

@@ -9,7 +9,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import django
 import structlog
@@ -23,6 +23,7 @@ from controlplane import __version__
 from controlplane.bridge.epochs import read_newer
 from controlplane.bridge.parts import (
     HEARTBEAT_KEY,
+    JOBS_STALE_S,
     NO_STORE,
     Part,
     advice_about,
@@ -38,6 +39,7 @@ from controlplane.bridge.store import STORE_TIMEOUT_S, open_store
 from controlplane.bridge.stream import read_stream
 from controlplane.bridge.vitals import Fleet, read_fleet, read_propagation
 from controlplane.selectors.alerts import get_oldest_waiting
+from controlplane.selectors.budgets import count_budgets, get_corrected, get_upkeep
 from controlplane.selectors.system import (
     get_coverage,
     get_database_facts,
@@ -66,6 +68,7 @@ def read_system(now: datetime) -> Sequence[Part]:
         *_fleet_parts(fleet),
         _asked("jobs", lambda: _jobs(now)),
         _asked("recorder", recorder_part),
+        _asked("budgets", lambda: budgets_part(now)),
         _asked("feed", lambda: feed_part(now)),
         _asked("outbox", lambda: outbox_part(now)),
         _asked("snapshots", snapshots_part),
@@ -210,6 +213,35 @@ def recorder_part() -> Part:
     missing = f"{ledger.missing_events:,} events that a former ledger had are in this one no more"
     detail = "; ".join(word for word in (part.detail, missing) if word)
     return replace(part, detail=detail, facts=facts)
+
+
+def budgets_part(now: datetime) -> Part:
+    """Whether the counters of budgets know of the ledger, and what was corrected in them."""
+    found = get_upkeep()
+    blocking = count_budgets(is_blocking=True)
+    corrected = get_corrected(now - timedelta(days=1))
+    looked_at = None if found is None else found.looked_at
+    age_s = None if looked_at is None else max(0.0, (now - looked_at).total_seconds())
+    is_seeded = found is not None and found.is_seeded
+    waits_for = "" if found is None else found.waits_for
+    why = f": {waits_for}" if waits_for else ""
+    troubles = {
+        f"gateways refuse what blocking budgets bear on{why}": bool(blocking) and not is_seeded,
+    }
+    told = [trouble for trouble, is_so in troubles.items() if is_so]
+    facts = {
+        "budgets": count_budgets(),
+        "of_them_blocking": blocking,
+        "counters_know_the_ledger": is_seeded,
+        "counters_corrected_24h": corrected.corrections,
+        "added_24h_nanousd": corrected.added_nanousd,
+        "taken_back_24h_nanousd": corrected.taken_nanousd,
+        "last_corrected_at": iso(corrected.last_at),
+    }
+    is_stale = age_s is None or age_s > JOBS_STALE_S
+    state = "degraded" if told else "stale" if is_stale and facts["budgets"] else "ok"
+    rounded = None if age_s is None else round(age_s, 1)
+    return Part("budgets", state, "; ".join(told), age_s=rounded, facts=facts)
 
 
 def feed_part(now: datetime) -> Part:

@@ -26,6 +26,8 @@ _PAST = {
     "issue": "issued",
     "throw": "thrown",
     "put_back": "put back",
+    "raise": "raised",
+    "end_raise": "ended the raise of",
     "expire": "expired",
     "test": "tested",
     "resend": "sent again",

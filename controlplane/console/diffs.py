@@ -11,9 +11,9 @@ NOT_SET = "not set"
 _UNITS = {"_ms": "ms", "_s": "s", "_tokens": "tokens", "_percent": "%"}
 _LABELS = {"cordoned": "Drained workers", "worker_restarts": "Restarts of single workers"}
 _NONE = {"cordoned": "none", "worker_restarts": "none"}
-_MONEY = "_nanousd_per_mtok"
-_KEYS = ("pool", "pool_id", "id")
-"""What parts of a list are told apart by: a target by its pool, anything else by its id."""
+_PRICE, _MONEY = "_nanousd_per_mtok", "_nanousd"
+_KEYS = ("pool", "pool_id", "id", "subject")
+"""What parts of a list are told apart by: a target by its pool, a scope by its kind, else by id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ def label_of(field: str) -> str:
     """A field's name in words: no prefix, no unit."""
     if field in _LABELS:
         return _LABELS[field]
-    words = field.removesuffix(_MONEY).removeprefix("is_")
+    words = field.removesuffix(_PRICE).removesuffix(_MONEY).removeprefix("is_")
     for suffix in _UNITS:
         words = words.removesuffix(suffix) if suffix != "_tokens" else words
     label = words.replace("_", " ").strip() or field
@@ -42,8 +42,10 @@ def shown(field: str, value: object, names: Mapping[str, str] | None = None) -> 
         return _NONE.get(field, NOT_SET)
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if field.endswith(_MONEY):
+    if field.endswith(_PRICE):
         return f"{dollars(int(str(value)))} per 1M tokens"
+    if field.endswith(_MONEY):
+        return dollars(int(str(value)))
     if isinstance(value, int):
         unit = next((unit for suffix, unit in _UNITS.items() if field.endswith(suffix)), "")
         return f"{value:,} {unit}".strip()
@@ -118,6 +120,9 @@ def _by_key(side: object) -> dict[str, Mapping[str, object]]:
 def _part(part: Mapping[str, object] | None, names: Mapping[str, str] | None) -> str | None:
     if part is None:
         return None
+    if "subject" in part:
+        pk = part.get("subject_id")
+        return "each" if pk is None else (names or {}).get(str(pk), str(pk))
     told = [(key, value) for key, value in part.items() if key not in (*_KEYS, "name")]
     words = (f"{label_of(key).lower()} {shown(str(key), value, names)}" for key, value in told)
     return ", ".join(words)

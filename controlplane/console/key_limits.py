@@ -1,17 +1,22 @@
-"""What a key's page tells of its requests: what they are, and what limits count all of them."""
+"""What a key's page tells of its requests: what they are, what limits and budgets bind them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
+from controlplane.bridge.budget_status import read_standings
+from controlplane.console.budget_facts import state_of
 from controlplane.console.details import Fact, State
 from controlplane.console.forms.keys import AS_THE_ROUTE
-from controlplane.console.nouns import LIMITS
+from controlplane.console.nouns import BUDGETS, LIMITS
 from controlplane.console.scope import Scope
 from controlplane.console.tables.limits import state_of_limit
+from controlplane.decisions.budgets import budget_words, scopes_words
 from controlplane.decisions.limits import limit_words
 from controlplane.decisions.subjects import subject_words
 from controlplane.models import Key
+from controlplane.selectors.budgets import about_key, list_budgets, list_scope_names
 from controlplane.selectors.limits import counting_key, list_limits
 from controlplane.selectors.subjects import list_subject_names
 
@@ -49,6 +54,27 @@ def limits_context(scope: Scope, key: Key) -> Mapping[str, Any]:
         "limits_url": f"{LIMITS.list_url()}?key={key.pk}",
         "new_limit_url": new if may_write and key.revoked_at is None else "",
     }
+
+
+def budgets_context(scope: Scope, key: Key, now: datetime) -> Mapping[str, Any]:
+    """The budgets that may bear on requests of a key, as they stand."""
+    found = about_key(list_budgets(scope.access), key.pk).select_related("organisation")
+    rows = list(found.filter(organisation_id=key.organisation_id).order_by("name")[:_SHOWN])
+    names = list_scope_names(scope.access, rows)
+    standings = read_standings(scope.access, rows, now)
+    may_write = scope.access.may_write(BUDGETS.key, key.organisation_id)
+    new = f"{BUDGETS.create_url()}?subject_1=key&which_1={key.pk}"
+    return {
+        "budgets": [_budget_line(row, names, standings.get(row.pk)) for row in rows],
+        "budgets_url": f"{BUDGETS.list_url()}?key={key.pk}",
+        "new_budget_url": new if may_write and key.revoked_at is None else "",
+    }
+
+
+def _budget_line(row: Any, names: Mapping[str, str], standing: Any) -> LimitLine:
+    words = budget_words(row.amount_nanousd, row.period, scopes_words(row.scopes, names))
+    state = state_of(row, None if standing is None else standing.balance)
+    return LimitLine(row.name, BUDGETS.detail_url(row.pk), words, state)
 
 
 def _line(row: Any, names: Mapping[str, str]) -> LimitLine:

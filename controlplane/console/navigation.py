@@ -60,7 +60,13 @@ GROUPS = (
             Item("Usage", "usage", "chart"),
         ),
     ),
-    Group("Cost", (Item("Prices", "prices", "price", ("price",)),)),
+    Group(
+        "Cost",
+        (
+            Item("Budgets", "budgets", "budget", ("budget",)),
+            Item("Prices", "prices", "price", ("price",)),
+        ),
+    ),
     Group(
         "Alerts",
         (

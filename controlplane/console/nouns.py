@@ -56,6 +56,7 @@ ROUTES = Noun("routes", "route", "Routes", "Serve")
 POOLS = Noun("pools", "pool", "Pools", "Serve")
 PRICES = Noun("prices", "price", "Prices", "Cost")
 KEYS = Noun("keys", "key", "Keys", "Admin")
+BUDGETS = Noun("budgets", "budget", "Budgets", "Cost")
 LIMITS = Noun("limits", "limit", "Limits", "Govern")
 SWITCHES = Noun("switches", "switch", "Kill switches", "Govern")
 ORGANISATIONS = Noun("organisations", "organisation", "Organisations", "Admin")
@@ -77,7 +78,7 @@ NOUNS = {
     noun.key: noun
     for noun in (
         *(MODELS, ROUTES, POOLS, PRICES, KEYS, ORGANISATIONS, TEAMS, PROJECTS, SNAPSHOTS),
-        *(AUDIT, USERS, BINDINGS, SERVICE_ACCOUNTS, GATEWAYS, LIMITS, SWITCHES),
+        *(AUDIT, USERS, BINDINGS, SERVICE_ACCOUNTS, GATEWAYS, LIMITS, SWITCHES, BUDGETS),
         *(ALERTS, ALERT_RULES, SILENCES, CHANNELS, DELIVERIES),
     )
 }

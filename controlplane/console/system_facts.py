@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from controlplane.bridge.parts import Part
 from controlplane.console.details import Fact, State
-from controlplane.console.formats import UNKNOWN, count, elapsed, size
+from controlplane.console.formats import UNKNOWN, count, dollars, elapsed, size
 
 _TITLES: Mapping[str, tuple[str, str]] = {
     "headworks": ("Headworks", "the process that serves this page"),
@@ -17,10 +17,17 @@ _TITLES: Mapping[str, tuple[str, str]] = {
     "jobs": ("Background jobs", "publish again what a store lost, and tidy up"),
     "recorder": ("Recorder", "usage stream into the ledger"),
     "outbox": ("Outbox", "messages about alerts"),
+    "budgets": ("Budgets", "their counters in the state store, kept true to the ledger"),
     "feed": ("Feed", "samples the fleet for live pages"),
     "snapshots": ("Snapshots", "the database's newest version against the published one"),
     "disk": ("Disk", "of the data folder, as this host sees it"),
 }
+
+
+def _dollars(nanousd: float | None) -> str:
+    return UNKNOWN if nanousd is None else dollars(int(nanousd))
+
+
 _STATES: Mapping[str, State] = {
     "ok": State("Ok", "ok", "ok"),
     "degraded": State("Degraded", "warn", "warn"),
@@ -28,7 +35,7 @@ _STATES: Mapping[str, State] = {
     "down": State("Down", "crit", "crit"),
     "unknown": State("No data", "nodata", "idle"),
 }
-_UNITS = {"_bytes": size, "_s": elapsed}
+_UNITS = {"_bytes": size, "_s": elapsed, "_nanousd": _dollars}
 _LABELS = {"missing": "not live"}
 _HIDDEN = frozenset(("not_ready",))
 

@@ -28,6 +28,14 @@ from controlplane.console.views.bindings import (
     BindingDetail,
     BindingList,
 )
+from controlplane.console.views.budgets import (
+    BudgetCreate,
+    BudgetDelete,
+    BudgetDetail,
+    BudgetEdit,
+    BudgetList,
+    BudgetRaise,
+)
 from controlplane.console.views.channels import (
     ChannelCreate,
     ChannelDelete,
@@ -163,6 +171,12 @@ urlpatterns = [
     path("limits/<str:pk>/", LimitDetail.as_view(), name="limit"),
     path("limits/<str:pk>/edit/", LimitEdit.as_view(), name="limit-edit"),
     path("limits/<str:pk>/delete/", LimitDelete.as_view(), name="limit-delete"),
+    path("budgets/", BudgetList.as_view(), name="budgets"),
+    path("budgets/new/", BudgetCreate.as_view(), name="budget-create"),
+    path("budgets/<str:pk>/", BudgetDetail.as_view(), name="budget"),
+    path("budgets/<str:pk>/edit/", BudgetEdit.as_view(), name="budget-edit"),
+    path("budgets/<str:pk>/raise/", BudgetRaise.as_view(), name="budget-raise"),
+    path("budgets/<str:pk>/delete/", BudgetDelete.as_view(), name="budget-delete"),
     path("switches/", SwitchBoard.as_view(), name="switches"),
     path("switches/new/", SwitchThrow.as_view(), name="switch-create"),
     path("switches/<str:pk>/", SwitchDetail.as_view(), name="switch"),

@@ -1,4 +1,4 @@
-"""What limits and switches are about, in words."""
+"""What limits, budgets and switches are about, in words."""
 
 from inference.contract.kinds import LimitSubject
 

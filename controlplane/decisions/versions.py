@@ -7,13 +7,14 @@ from enum import StrEnum
 from typing import Any
 
 from inference.contract.kinds import LimitSubject
-from inference.contract.snapshot import LimitRecord, SwitchRecord
+from inference.contract.snapshot import BudgetScope, LimitRecord, SwitchRecord
 
 Told = Mapping[str, object]
 
 MASK = "[redacted]"
 _SECRET = frozenset(("credential", "digests"))
-_MONEY = "_nanousd_per_mtok"
+_MONEY = ("_nanousd_per_mtok", "_nanousd")
+_TIMES = ("expires_at", "raised_until")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,8 @@ class NounDifference:
 def tell(record: Any) -> dict[str, object]:
     """A record as JSON: secrets masked, money as text, times in RFC 3339, keys by their ids."""
     told = {one.name: _told(one.name, getattr(record, one.name)) for one in fields(record)}
-    if isinstance(record, LimitRecord | SwitchRecord) and record.subject == LimitSubject.KEY.value:
+    named = isinstance(record, LimitRecord | SwitchRecord | BudgetScope)
+    if named and record.subject == LimitSubject.KEY.value:
         # gateways know keys without the prefix, everybody else with it
         told["subject_id"] = record.subject_id and f"key_{record.subject_id}"
     return told
@@ -80,7 +82,7 @@ def _told(name: str, value: Any) -> object:
         return MASK
     if name.endswith(_MONEY):
         return str(value)
-    if name == "expires_at":
+    if name in _TIMES:
         return datetime.fromtimestamp(value, UTC).isoformat().replace("+00:00", "Z")
     return _plain(value)
 

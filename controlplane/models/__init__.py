@@ -7,6 +7,15 @@ composite foreign keys in the migration if it refers to other rows of its organi
 
 from controlplane.models.alerts import AlertRule, AlertStanding, Episode, Silence
 from controlplane.models.audit import AuditEntry
+from controlplane.models.budgets import (
+    Budget,
+    BudgetAccount,
+    BudgetBucket,
+    BudgetCorrection,
+    BudgetCount,
+    BudgetReading,
+    BudgetUpkeep,
+)
 from controlplane.models.channels import Channel, Delivery
 from controlplane.models.gateways import GatewaySetting
 from controlplane.models.idempotency import KeptAnswer
@@ -38,6 +47,13 @@ __all__ = [
     "AlertStanding",
     "ApiToken",
     "AuditEntry",
+    "Budget",
+    "BudgetAccount",
+    "BudgetBucket",
+    "BudgetCorrection",
+    "BudgetCount",
+    "BudgetReading",
+    "BudgetUpkeep",
     "CatalogueModel",
     "Channel",
     "Charge",

@@ -14,6 +14,9 @@ from controlplane.decisions.alert_kinds import (
 from inference.contract.kinds import (
     Accounting,
     Backend,
+    BudgetAction,
+    BudgetPeriod,
+    BudgetSubject,
     DegradationStep,
     Endpoint,
     Enforcement,
@@ -28,6 +31,7 @@ from inference.contract.kinds import (
     SwitchSubject,
     Task,
     TaskClass,
+    UnknownPrice,
 )
 from inference.decisions.endpoints import PATHS
 
@@ -94,6 +98,22 @@ def limit_windows() -> Choices:
 
 def enforcements() -> Choices:
     return choices_of(Enforcement)
+
+
+def budget_subjects() -> Choices:
+    return choices_of(BudgetSubject)
+
+
+def budget_periods() -> Choices:
+    return choices_of(BudgetPeriod)
+
+
+def budget_actions() -> Choices:
+    return choices_of(BudgetAction)
+
+
+def unknown_prices() -> Choices:
+    return choices_of(UnknownPrice)
 
 
 def switch_subjects() -> Choices:

@@ -151,6 +151,10 @@ def limit_id() -> str:
     return new_id("lim")
 
 
+def budget_id() -> str:
+    return new_id("bud")
+
+
 def switch_id() -> str:
     return new_id("sw")
 

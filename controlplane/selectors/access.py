@@ -6,13 +6,13 @@ or sideways.
 
 Reading: whoever holds any role in an organisation reads what belongs to it as a whole and is needed
 to use it: models, prices, pools, routes. Teams, projects, keys, requests and usage are read as far
-as the roles reach; so are limits and switches, which are also read by whom they bind. Who did what
+as the roles reach; so are limits, budgets and switches, also read by whom they bind. Who did what
 and who may do what (audit, versions, people, roles, programs) is for roles of the whole
 organisation.
 
-Writing: operators and administrators write; prices decide invoices, so they are finance's and the
-administrators'; people, programs and roles are the administrators'. The platform's administrator
-may do everything everywhere, and alone makes organisations.
+Writing: operators and administrators write; prices decide invoices and budgets what may be spent,
+so they are finance's and the administrators'; people, programs and roles are the administrators'.
+The platform's administrator may do everything everywhere, and alone makes organisations.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -38,6 +38,7 @@ _WRITERS: Mapping[str, frozenset[Role]] = {
     "routes": _OPERATORS,
     "keys": _OPERATORS,
     "limits": _OPERATORS,
+    "budgets": frozenset((Role.FINANCE, Role.ADMIN)),
     "switches": _OPERATORS,
     "alerts": _OPERATORS,
     "alert_rules": _OPERATORS,

@@ -7,6 +7,7 @@ from django.db.models import Model, QuerySet
 from controlplane.decisions.subjects import subject_words
 from controlplane.models import (
     AlertRule,
+    Budget,
     CatalogueModel,
     Channel,
     Delivery,
@@ -26,8 +27,8 @@ from controlplane.models import (
 from controlplane.selectors.access import Access
 
 _NAMED: tuple[type[Model], ...] = (
-    *(Pool, CatalogueModel, Route, Project, Team, Key, Limit),
-    *(AlertRule, Channel),
+    *(Pool, CatalogueModel, Route, Project, Team, Key),
+    *(Limit, Budget, AlertRule, Channel),
 )
 _SWITCH = "sw_"
 """How the id of a switch begins, see `rows.switch_id`."""
@@ -81,6 +82,7 @@ _BY_NOUN: Mapping[str, type[Model]] = {
     "keys": Key,
     "organisations": Organisation,
     "limits": Limit,
+    "budgets": Budget,
     "switches": Switch,
     "alert_rules": AlertRule,
     "channels": Channel,

@@ -1,6 +1,6 @@
 """Roll-back: rows of one organisation put back to how a version had them, as a new edit.
 
-Keys, prices, limits, switches, secrets and everything else stay as they are now: a revocation is
+Keys, prices, limits, budgets, switches, secrets and all else stay as they are now: a revocation is
 final, a price decided what requests cost, and what was turned off in need isn't turned on unasked.
 So rows and snapshot can't differ afterwards.
 """

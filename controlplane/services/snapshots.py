@@ -234,6 +234,7 @@ def _owners(snapshot: ConfigSnapshot) -> dict[tuple[str, str], str]:
         "pools": snapshot.pools.values(),
         "routes": snapshot.routes.values(),
         "limits": snapshot.limits.values(),
+        "budgets": snapshot.budgets.values(),
         "switches": snapshot.switches.values(),
     }
     for noun, records in sections.items():

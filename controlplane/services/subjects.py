@@ -1,13 +1,14 @@
-"""What limits and switches are about: found by name or id, and taken along when it goes."""
+"""What limits, budgets and switches are about: found by name or id, taken along when it goes."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from django.db.models import Model, QuerySet
+from django.db.models import Model, Q, QuerySet
 
 from controlplane.decisions.subjects import kind_words, subject_words
 from controlplane.errors import Invalid
 from controlplane.models import (
+    Budget,
     CatalogueModel,
     Key,
     Limit,
@@ -72,7 +73,7 @@ def told_subject(subject: str, subject_id: str | None) -> str:
 def remove_what_names(
     actor: Actor, organisation_id: str, subject: str, ids: Collection[str]
 ) -> bool:
-    """Remove the limits and switches about rows that go now; tells whether there were any.
+    """Remove limits, budgets and switches about rows that go now; tells whether there were any.
 
     They would count and turn off nothing any more. Rules of routes that name them stay, and match
     no more than before, see `route_rules.leave_rules`. The caller stages the edit it belongs to.
@@ -80,11 +81,21 @@ def remove_what_names(
     asked = {"organisation_id": organisation_id, "subject": subject, "subject_id__in": list(ids)}
     limits = _taken(actor, "limits", Limit.objects.filter(**asked).order_by("pk"))
     switches = _taken(actor, "switches", Switch.objects.filter(**asked).order_by("pk"))
+    budgets = _taken(actor, "budgets", _budgets_about(organisation_id, subject, ids))
     rules = leave_rules(actor, organisation_id, subject, ids)
-    return limits or switches or rules
+    return limits or switches or budgets or rules
 
 
-def _taken(actor: Actor, noun: str, found: Iterable[Limit | Switch]) -> bool:
+def _budgets_about(organisation_id: str, subject: str, ids: Collection[str]) -> Iterable[Budget]:
+    """Budgets with a scope that names one of these: nothing could be of all their scopes."""
+    gone = Q()
+    for pk in ids:
+        gone |= Q(scopes__contains=[{"subject": subject, FIELD: pk}])
+    found = Budget.objects.filter(gone, organisation_id=organisation_id)
+    return found.order_by("pk") if ids else found.none()
+
+
+def _taken(actor: Actor, noun: str, found: Iterable[Limit | Switch | Budget]) -> bool:
     is_any = False
     for row in found:
         edits.note(actor, "delete", noun, row, before=edits.values_of(row))

@@ -3,6 +3,9 @@
 from inference.contract.kinds import (
     Accounting,
     Backend,
+    BudgetAction,
+    BudgetPeriod,
+    BudgetSubject,
     DegradationStep,
     Endpoint,
     Enforcement,
@@ -17,9 +20,12 @@ from inference.contract.kinds import (
     SwitchSubject,
     Task,
     TaskClass,
+    UnknownPrice,
     Weekday,
 )
 from inference.contract.snapshot import (
+    BudgetRecord,
+    BudgetScope,
     GatewayRecord,
     KeyDigest,
     KeyRecord,
@@ -172,6 +178,28 @@ LIMITS = (
         is_enabled=False,
     ),
     LimitRecord("lim_b", "org_a", "at once", LimitSubject.END_USER, LimitUnit.PARALLEL, 0),
+)
+BUDGETS = (
+    BudgetRecord(
+        id="bud_a",
+        organisation_id="org_a",
+        name="support, by end user",
+        scopes=(
+            BudgetScope(BudgetSubject.TEAM, "team_a"),
+            BudgetScope(BudgetSubject.END_USER),
+        ),
+        amount_nanousd=9_000_000_000_000,
+        period=BudgetPeriod.MONTH,
+        action=BudgetAction.NOTIFY,
+        unknown_price=UnknownPrice.ALLOW,
+        grace_percent=5,
+        raised_to_nanousd=12_000_000_000_000,
+        raised_until=1_764_500_900.5,
+        is_enabled=False,
+    ),
+    BudgetRecord(
+        "bud_b", "org_a", "all", (BudgetScope(BudgetSubject.ORGANISATION),), 0, BudgetPeriod.DAY
+    ),
 )
 SWITCHES = (
     SwitchRecord("sw_a", "org_a", SwitchSubject.ROUTE, "rt_a", "maintenance", 1_764_500_900.5),

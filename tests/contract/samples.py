@@ -20,6 +20,7 @@ from inference.contract.kinds import (
 )
 from inference.contract.vitals import Applied, Traffic, Vitals, WorkerGauges
 from tests.contract.configuration import (
+    BUDGETS,
     GATEWAYS,
     KEYS,
     LIMITS,
@@ -233,6 +234,7 @@ DOCUMENTS = (
     _section("keys/7f", KEYS),
     _section("gateways", GATEWAYS),
     _section("limits", LIMITS),
+    _section("budgets", BUDGETS),
     _section("switches", SWITCHES),
     Document("opening", OPENING, codec.encode_event, codec.decode_opening),
     Document("end", END, codec.encode_event, codec.decode_end),

@@ -71,6 +71,7 @@ NOUNS: Mapping[str, Noun] = {
     "route": Noun(OF_A, OPERATORS),
     # those here are of the canary project and of the key in it
     "limit": Noun(OF_A, OPERATORS),
+    "budget": Noun(OF_A, FINANCE),
     "switch": Noun(OF_A, OPERATORS),
     "replay": Noun(WHOLE, OPERATORS),
     **dict.fromkeys(ALERTS, Noun(WHOLE, OPERATORS)),
@@ -218,6 +219,8 @@ def world(actor: Actor, make_standing_caller: Callable[..., Caller]) -> World:
     limit = {"name": "canary-limit", "subject": "project", "subject_id": project.pk}
     limit |= {"unit": "requests", "window": "minute", "amount": 1}
     switch = {"subject": "key", "subject_id": key.pk, "reason": "canary"}
+    scopes = [{"subject": "project", "subject_id": project.pk}]
+    budget = {"name": "canary-budget", "scopes": scopes, "amount_nanousd": "1", "period": "day"}
     user = create_user(actor, username="canary-user", password="a long pass 1")
     binding = grant_role(actor, subject=user, organisation=a, role=Role.VIEWER)
     account = create_service_account(actor, organisation=a, name="canary-account")
@@ -243,6 +246,7 @@ def world(actor: Actor, make_standing_caller: Callable[..., Caller]) -> World:
             "replay": admin.made("/replays/", draft)["id"],
             "limit": admin.made("/limits/", limit)["id"],
             **_alerts(admin),
+            "budget": admin.made("/budgets/", budget)["id"],
             "switch": admin.made("/switches/", switch)["id"],
             "price": admin.made("/prices/", {**price, "output_nanousd_per_mtok": "2"})["id"],
             "request": end.event_id,

@@ -36,8 +36,8 @@ from controlplane.selectors.snapshots import (
 from controlplane.services.restores import restore
 
 _NOUNS = (
-    *("organisations", "models", "prices", "pools", "routes", "keys", "limits", "switches"),
-    "gateways",
+    *("organisations", "models", "prices", "pools", "routes", "keys", "limits", "budgets"),
+    *("switches", "gateways"),
 )
 _NUMBER = r"[1-9][0-9]{0,17}"
 _VERSION = OpenApiParameter(

@@ -62,7 +62,7 @@ class NounForm(Form):
         """A value as JSON, as the REST API takes it; ids stand for rows."""
         if hasattr(value, "pk"):
             return value.pk
-        if name.endswith("_nanousd_per_mtok") and value is not None:
+        if name.endswith(("_nanousd_per_mtok", "_nanousd")) and value is not None:
             return str(value)
         return value
 

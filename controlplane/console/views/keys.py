@@ -20,7 +20,7 @@ from controlplane.console.editing import EditPage
 from controlplane.console.form_pages import NO_REASON
 from controlplane.console.formats import clock, count, dollars
 from controlplane.console.forms.keys import NO_OVERLAP, KeyForm, RotateForm
-from controlplane.console.key_limits import limits_context, requests_facts
+from controlplane.console.key_limits import budgets_context, limits_context, requests_facts
 from controlplane.console.lists import Empty, ListPage, NounTable
 from controlplane.console.nouns import KEYS, PROJECTS, TEAMS
 from controlplane.console.pages import Action, Crumb
@@ -139,7 +139,11 @@ class KeyDetail(DetailPage):
         )
 
     def extra(self, row: Key, tab: str) -> Mapping[str, Any]:
-        return {"secrets": _accepted(row), **limits_context(self.scope, row)}
+        return {
+            "secrets": _accepted(row),
+            **limits_context(self.scope, row),
+            **budgets_context(self.scope, row, self.now),
+        }
 
 
 class KeyCreate(CreatePage):

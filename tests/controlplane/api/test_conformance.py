@@ -29,6 +29,8 @@ def rows(admin: Caller, actor: Actor, route: Any, pool: Any) -> dict[str, str]:
     channel = {"name": "ops", "kind": "email", "recipients": ["ops@example.com"]}
     rule = {"name": "down", "kind": "pool_down", "scope": "pool", "channels": ["ops"]}
     silence = {"reason": "x", "ends_at": (timezone.now() + timedelta(days=1)).isoformat()}
+    budget = {"name": "mine", "scopes": [{"subject": "key"}], "amount_nanousd": "1"}
+    budget |= {"period": "day"}
     first = {
         noun: admin.get(f"/{noun}/").json()["results"][0]["id"]
         for noun in (
@@ -48,6 +50,7 @@ def rows(admin: Caller, actor: Actor, route: Any, pool: Any) -> dict[str, str]:
         "alert-rules": admin.made("/alert-rules/", rule)["id"],
         "silences": admin.made("/silences/", silence)["id"],
         "deliveries": admin.made("/deliveries/", {"channel": "ops"})["id"],
+        "budgets": admin.made("/budgets/", budget)["id"],
         "switches": admin.made("/switches/", {"subject": "pool", "subject_id": "mine"})["id"],
         "snapshots": str(admin.get("/snapshots/").json()["results"][0]["version"]),
     }

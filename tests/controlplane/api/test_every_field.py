@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 _TOMORROW = (timezone.now() + timedelta(days=1)).isoformat().replace("+00:00", "Z")
 PRICE = {"model": "gpt-x", "input_nanousd_per_mtok": "1", "output_nanousd_per_mtok": "2"}
 LIMIT = {"name": "new", "subject": "key", "unit": "requests", "window": "minute", "amount": 1}
+BUDGET = {"name": "new", "scopes": [{"subject": "key"}], "amount_nanousd": "1", "period": "day"}
 LEAST: Mapping[str, Mapping[str, Any]] = {
     "organisations": {"name": "New"},
     "teams": {"name": "New"},
@@ -30,6 +31,7 @@ LEAST: Mapping[str, Mapping[str, Any]] = {
     "routes": {**ROUTE, "name": "new"},
     "keys": {"name": "New"},
     "limits": LIMIT,
+    "budgets": BUDGET,
     "switches": {"subject": "organisation"},
     "alert-rules": {"name": "new", "kind": "pool_down", "scope": "pool"},
     "silences": {"reason": "works", "ends_at": _TOMORROW},
@@ -104,6 +106,20 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
         "tags": ["gold", "team=search"],
         "priority": "batch",
         "default_task": "code",
+    },
+    "budgets": {
+        "name": "another",
+        "scopes": [
+            {"subject": "tag", "subject_id": "eval"},
+            {"subject": "model", "subject_id": None},
+        ],
+        "amount_nanousd": str(10**18),
+        "period": "quarter",
+        "action": "notify",
+        "unknown_price": "allow",
+        "grace_percent": 100,
+        "thresholds_percent": [1, 1_000],
+        "is_enabled": False,
     },
     "limits": {
         "name": "another",

@@ -29,6 +29,7 @@ QUERIES = {
     "keys": 6,
     # the names of what they are about
     "limits": 4,
+    "budgets": 4,
     "switches": 4,
     # channels, and the names of what they watch
     "alert-rules": 5,
@@ -69,6 +70,8 @@ def many(make_standing_caller: Callable[..., Caller]) -> Caller:
         admin.made("/silences/", {"rule": rule["name"], "reason": "works", "ends_at": TOMORROW})
         admin.made("/limits/", {**limit, "unit": "requests", "window": "minute", "amount": 1})
         admin.made("/switches/", switch)
+        budget = {"name": f"budget {number}", "scopes": [switch], "amount_nanousd": "1"}
+        admin.made("/budgets/", {**budget, "period": "day"})
     return admin
 
 

@@ -20,7 +20,7 @@ def _fields(noun: str) -> dict[str, Any]:
 
 NOUNS = (
     *("organisations", "teams", "projects", "models", "prices", "pools", "routes", "keys"),
-    *("limits", "switches"),
+    *("limits", "budgets", "switches"),
 )
 CASES = [(noun, field) for noun in NOUNS for field in _fields(noun)]
 
@@ -48,6 +48,8 @@ def paths(admin: Caller, route: Any, pool: Any) -> dict[str, str]:
     of_key = {"name": "mine", "subject": "key", "subject_id": "mine"}
     per_minute = {"unit": "requests", "window": "minute", "amount": 1}
     off = {"subject": "pool", "subject_id": "mine", "expires_at": "2100-01-01T00:00:00Z"}
+    budget = {"name": "mine", "scopes": [{"subject": "key"}], "amount_nanousd": "1"}
+    budget |= {"period": "day"}
     team = admin.get("/teams/").json()["results"][0]
     project = admin.get("/projects/").json()["results"][0]
     return {
@@ -59,6 +61,7 @@ def paths(admin: Caller, route: Any, pool: Any) -> dict[str, str]:
         "pools": path,
         "routes": f"/routes/{route['id']}/",
         "keys": f"/keys/{key['id']}/",
+        "budgets": f"/budgets/{admin.made('/budgets/', budget)['id']}/",
         "limits": f"/limits/{admin.made('/limits/', of_key | per_minute)['id']}/",
         "switches": f"/switches/{admin.made('/switches/', off)['id']}/",
     }
@@ -91,6 +94,7 @@ def test_null_is_honoured_or_refused_in_every_field(admin: Caller, paths: dict[s
         "keys": {"routes", "expires_at", "revoked_at", "default_task", *USE},
         # without one that is meant there is no name of it
         "limits": {"subject_id", "subject_name", "duplicates"},
+        "budgets": {"raised_to_nanousd", "raised_until"},
         "switches": {"expires_at"},
     }
 

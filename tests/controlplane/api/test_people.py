@@ -227,13 +227,14 @@ def test_why_somebody_may_do_something_is_told_as_far_as_the_asker_reads(
     assert (told["username"], [one["id"] for one in told["bindings"]]) == ("mira", [held.pk])
     assert told["permissions"] == [
         {
-            "noun": "prices",
+            "noun": noun,
             "organisation_id": admin.organisation.pk,
             "team_id": None,
             "project_id": None,
             "role": "finance",
             "binding_id": held.pk,
         }
+        for noun in ("budgets", "prices")
     ]
     for stranger in (narrow, make_caller("admin")):
         assert stranger.get(f"/users/{user.pk}/permissions/").status_code == 404

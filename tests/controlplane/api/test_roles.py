@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
 LISTS = (
     *("organisations", "teams", "projects", "models", "prices", "pools", "routes", "keys"),
-    *("limits", "switches", "snapshots", "audit"),
+    *("limits", "budgets", "switches", "snapshots", "audit"),
     *("alerts", "alert-rules", "silences", "channels", "deliveries"),
 )
 OPERATORS = {"operator", "admin"}
@@ -29,6 +29,9 @@ LIMIT = {"name": "new", "subject": "key", "unit": "parallel", "amount": 8}
 CHANNEL = {"name": "ops", "kind": "email", "recipients": ["ops@example.com"]}
 RULE = {"name": "new", "kind": "pool_down", "scope": "pool"}
 SILENCE = {"reason": "works", "ends_at": (timezone.now() + timedelta(days=1)).isoformat()}
+BUDGET = {"name": "new", "scopes": [{"subject": "key"}], "amount_nanousd": "1", "period": "day"}
+RAISE = {"raised_to_nanousd": "2", "raised_until": "2200-01-01T00:00:00Z"}
+FINANCE = {"finance", "admin"}
 PRICE = {"input_nanousd_per_mtok": "1", "output_nanousd_per_mtok": "2"}
 
 
@@ -173,6 +176,25 @@ WRITES = [
         OPERATORS,
         204,
     ),
+    Write("budget", lambda who, rows: who.post("/budgets/", BUDGET), FINANCE, 201),
+    Write(
+        "budget change",
+        lambda who, rows: who.patch(f"/budgets/{rows['budget']['id']}/", {"grace_percent": 1}),
+        FINANCE,
+        200,
+    ),
+    Write(
+        "raise",
+        lambda who, rows: who.post(f"/budgets/{rows['budget']['id']}/raise/", RAISE),
+        FINANCE,
+        200,
+    ),
+    Write(
+        "budget removal",
+        lambda who, rows: who.delete(f"/budgets/{rows['budget']['id']}/"),
+        FINANCE,
+        204,
+    ),
     Write(
         "switch",
         lambda who, rows: who.post("/switches/", {"subject": "organisation"}),
@@ -252,6 +274,7 @@ def rows(admin: Caller) -> dict[str, Any]:
         "silence": admin.made("/silences/", SILENCE),
         "delivery": admin.made("/deliveries/", {"channel": "ops"}),
         "alert": _fired(admin.organisation),
+        "budget": admin.made("/budgets/", {**BUDGET, "name": "of each"}),
         "switch": admin.made("/switches/", {"subject": "route", "subject_id": "chat"}),
     }
 

@@ -29,7 +29,8 @@ def test_the_document_is_openapi_3_1_and_complete(schema: dict[str, Any]) -> Non
     assert schema["openapi"] == "3.1.0"
     nouns = (
         *("organisations", "teams", "projects", "models", "prices", "pools", "routes", "keys"),
-        *("limits", "switches", "alert-rules", "silences", "channels", "deliveries"),
+        *("limits", "budgets", "switches", "alert-rules"),
+        *("silences", "channels", "deliveries"),
     )
     for noun in nouns:
         assert set(schema["paths"][f"/api/v1/{noun}/"]) >= {"get", "post"}

@@ -10,10 +10,11 @@ from tests.controlplane.conftest import POOL, ROUTE, Caller
 pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
 LIMIT = {"name": "each", "subject": "key", "unit": "parallel", "amount": 8}
+BUDGET = {"name": "each", "scopes": [{"subject": "key"}], "amount_nanousd": "1", "period": "day"}
 PRICE = {"model": "gpt-x", "input_nanousd_per_mtok": "1", "output_nanousd_per_mtok": "2"}
 LISTS = (
     *("organisations", "teams", "projects", "models", "prices", "pools", "routes", "keys"),
-    *("limits", "switches", "snapshots", "audit"),
+    *("limits", "budgets", "switches", "snapshots", "audit"),
 )
 
 
@@ -37,6 +38,7 @@ def theirs(make_standing_caller: Callable[..., Caller]) -> dict[str, Any]:
         "routes": stranger.made("/routes/", ROUTE)["id"],
         "keys": stranger.made("/keys/", {"name": "app"})["id"],
         "limits": stranger.made("/limits/", LIMIT)["id"],
+        "budgets": stranger.made("/budgets/", BUDGET)["id"],
         "switches": stranger.made("/switches/", {"subject": "organisation"})["id"],
     }
 

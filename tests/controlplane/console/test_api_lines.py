@@ -14,6 +14,7 @@ from django.utils import timezone
 from controlplane.models import Organisation, Role
 from controlplane.services.actors import Actor
 from controlplane.services.alert_rules import create_alert_rule
+from controlplane.services.budgets import create_budget
 from controlplane.services.channels import create_channel
 from controlplane.services.deliveries import send_test
 from controlplane.services.keys import create_key
@@ -33,6 +34,7 @@ LISTS = (
     *("/snapshots/", "/snapshots/?sort=version", "/users/", "/users/bindings/"),
     *("/users/service-accounts/", "/pools/", "/routes/", "/limits/", "/limits/?sort=-name"),
     *("/alerts/rules/", "/alerts/channels/?sort=-name", "/alerts/deliveries/"),
+    *("/budgets/", "/budgets/?sort=-name&period=day"),
 )
 UNORDERED = ("/prices/", "/users/")
 """The API has no order of these but that of their making."""
@@ -68,6 +70,8 @@ def home(actor: Actor, db: None) -> Organisation:
         rule = {"name": name, "kind": "pool_down", "scope": "pool"}
         create_alert_rule(actor, organisation=home, **rule)
         create_limit(actor, organisation=home, name=name, subject="key", unit="parallel", amount=1)
+        budget = {"scopes": [{"subject": "key"}], "amount_nanousd": 1, "period": "day"}
+        create_budget(actor, organisation=home, name=name, **budget)
     return home
 
 

@@ -12,6 +12,7 @@ from controlplane.models import Role
 from controlplane.selectors.alerts import Place
 from controlplane.services.actors import Actor
 from controlplane.services.alert_rules import create_alert_rule
+from controlplane.services.budgets import create_budget
 from controlplane.services.channels import create_channel
 from controlplane.services.deliveries import send_test
 from controlplane.services.episodes import note_looks
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 LISTS = (
     *("/prices/", "/teams/", "/projects/", "/users/service-accounts/", "/users/bindings/"),
-    *("/limits/", "/switches/?subject=model", "/switches/?subject=project"),
+    *("/limits/", "/budgets/", "/switches/?subject=model", "/switches/?subject=project"),
     *("/alerts/", "/alerts/rules/", "/alerts/silences/", "/alerts/channels/"),
     "/alerts/deliveries/",
 )
@@ -50,6 +51,9 @@ def test_more_rows_of_a_list_take_no_more_queries(admin: Reader, actor: Actor) -
         project = create_project(actor, organisation=home, team=team, name=name)
         of_project = {"subject": "project", "subject_id": name, "unit": "parallel"}
         create_limit(actor, organisation=home, name=name, amount=1, **of_project)
+        scopes = [{"subject": "project", "subject_id": name}, {"subject": "end_user"}]
+        budget = {"scopes": scopes, "amount_nanousd": 1, "period": "day"}
+        create_budget(actor, organisation=home, name=name, **budget)
         throw_switch(actor, organisation=home, subject="model", subject_id=name)
         channel = {"kind": "email", "recipients": ["ops@example.com"], "name": name}
         send_test(actor, channel_id=create_channel(actor, organisation=home, **channel).pk)

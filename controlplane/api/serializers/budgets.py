@@ -1,0 +1,199 @@
+"""The shapes of a budget, of a raise, and of how it stands."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from controlplane.api.serializers.strict import (
+    NanoUsdField,
+    OwnedSerializer,
+    StrictSerializer,
+    whole,
+)
+from controlplane.decisions.budgets import BudgetState
+from controlplane.models.kinds import (
+    budget_actions,
+    budget_periods,
+    budget_subjects,
+    choices_of,
+    unknown_prices,
+)
+from controlplane.services.budgets import MOST_PERCENT, MOST_THRESHOLDS
+from inference.contract.params import BUDGET_BOUNDS, MAX_BUDGET_SCOPES
+
+
+class BudgetNanoUsdField(NanoUsdField):
+    """Money within a budget's bounds."""
+
+    def to_internal_value(self, data: Any) -> int:
+        amount = super().to_internal_value(data)
+        if BUDGET_BOUNDS["amount_nanousd"].problem_with(amount) is not None:
+            self.fail("range")
+        return amount
+
+
+class ScopeSerializer(StrictSerializer):
+    """One of the things a budget is about; a request counts if it is of all of them."""
+
+    subject = serializers.ChoiceField(choices=budget_subjects())
+    subject_id = serializers.CharField(
+        required=False,
+        allow_null=True,
+        max_length=255,
+        help_text="Name or id, of an end user or a tag what callers write; shown as the id. Null: "
+        "each one is counted apart; for the organisation: all together.",
+    )
+
+    def to_internal_value(self, data: Any) -> Any:
+        values = super().to_internal_value(data)
+        return {**values, "subject_id": values.get("subject_id")}
+
+
+class BudgetSerializer(OwnedSerializer):
+    """At most `amount_nanousd` in each `period` for the requests that are of all its scopes."""
+
+    name = serializers.CharField(max_length=100)
+    scopes = ScopeSerializer(
+        many=True,
+        min_length=1,
+        max_length=MAX_BUDGET_SCOPES,
+        help_text="Each kind of thing once. They are replaced as a whole.",
+    )
+    amount_nanousd = BudgetNanoUsdField(
+        help_text="Nano-USD as text: $1 is 1000000000. 0 lets through what costs nothing."
+    )
+    period = serializers.ChoiceField(
+        choices=budget_periods(), help_text="By the calendar, in the organisation's time zone."
+    )
+    action = serializers.ChoiceField(
+        choices=budget_actions(),
+        required=False,
+        help_text="`block` refuses what may cost more than is left; `notify` only tells.",
+    )
+    unknown_price = serializers.ChoiceField(
+        choices=unknown_prices(),
+        required=False,
+        help_text="What blocking ones do with requests whose cost nobody knows.",
+    )
+    grace_percent = whole(
+        BUDGET_BOUNDS["grace_percent"],
+        required=False,
+        help_text="So much more than the amount is let through before a request is refused.",
+    )
+    thresholds_percent = serializers.ListField(
+        child=serializers.IntegerField(min_value=1, max_value=MOST_PERCENT),
+        required=False,
+        max_length=MOST_THRESHOLDS,
+        help_text="Of the amount, for alerts; no gateway reads them.",
+    )
+    raised_to_nanousd = BudgetNanoUsdField(
+        read_only=True, allow_null=True, help_text="Set by `raise/`."
+    )
+    raised_until = serializers.DateTimeField(read_only=True, allow_null=True)
+    is_enabled = serializers.BooleanField(required=False)
+    counts = serializers.CharField(read_only=True, help_text="The same in words.")
+
+
+class RaiseSerializer(StrictSerializer):
+    """More for a time, which has an end; both null end a raise now."""
+
+    raised_to_nanousd = BudgetNanoUsdField(allow_null=True)
+    raised_until = serializers.DateTimeField(allow_null=True)
+
+
+@extend_schema_field(serializers.DateTimeField(allow_null=True))
+class _MomentField(serializers.Field[int, Any, str | None, Any]):
+    def to_representation(self, value: int) -> str:
+        return datetime.fromtimestamp(value, UTC).isoformat().replace("+00:00", "Z")
+
+
+class BudgetPeriodSerializer(serializers.Serializer[Any]):
+    starts_at = _MomentField(source="starts_s", read_only=True)
+    ends_at = _MomentField(source="ends_s", read_only=True)
+
+
+class BudgetForecastSerializer(serializers.Serializer[Any]):
+    """A straight line through now; four fifths of the outcomes lie between low and high."""
+
+    at_end_nanousd = NanoUsdField(read_only=True)
+    low_nanousd = NanoUsdField(read_only=True, allow_null=True)
+    high_nanousd = NanoUsdField(read_only=True, allow_null=True)
+    reached_at = _MomentField(source="reached_at_s", read_only=True, allow_null=True)
+
+
+class BudgetSubjectSerializer(serializers.Serializer[Any]):
+    subject = serializers.ChoiceField(choices=budget_subjects(), read_only=True)
+    id = serializers.CharField(read_only=True)
+    name = serializers.CharField(read_only=True, allow_null=True)
+
+
+class BudgetAccountSerializer(serializers.Serializer[Any]):
+    """What is counted for these subjects together in the present period."""
+
+    subjects = BudgetSubjectSerializer(many=True, read_only=True)
+    state = serializers.ChoiceField(
+        choices=choices_of(BudgetState), source="balance.state", read_only=True
+    )
+    spent_nanousd = NanoUsdField(
+        source="balance.spent_nanousd", read_only=True, help_text="By the ledger."
+    )
+    reserved_nanousd = NanoUsdField(
+        source="balance.reserved_nanousd",
+        read_only=True,
+        allow_null=True,
+        help_text="Held by gateways for requests under way; null: the store does not answer.",
+    )
+    left_nanousd = NanoUsdField(source="balance.left_nanousd", read_only=True)
+    used_percent = serializers.FloatField(
+        source="balance.used_percent", read_only=True, allow_null=True
+    )
+    threshold_percent = serializers.IntegerField(
+        source="balance.threshold_percent", read_only=True, allow_null=True
+    )
+    attempts = serializers.IntegerField(read_only=True)
+    unknown_cost = serializers.IntegerField(
+        read_only=True, help_text="Attempts whose cost nobody knows; they add nothing."
+    )
+    forecast = BudgetForecastSerializer(read_only=True, allow_null=True)
+
+
+class BudgetTotalsSerializer(serializers.Serializer[Any]):
+    accounts = serializers.IntegerField(read_only=True)
+    spent_nanousd = NanoUsdField(read_only=True)
+    attempts = serializers.IntegerField(read_only=True)
+    unknown_cost = serializers.IntegerField(read_only=True)
+
+
+class BudgetPastSerializer(serializers.Serializer[Any]):
+    """What the last whole period would have meant for the amount of now."""
+
+    accounts = serializers.IntegerField(read_only=True)
+    reached = serializers.IntegerField(
+        read_only=True, help_text="Accounts that would have used it up."
+    )
+    first_reached_at = _MomentField(source="first_reached_at_s", read_only=True, allow_null=True)
+    spent_nanousd = NanoUsdField(read_only=True)
+    most_nanousd = NanoUsdField(read_only=True, help_text="Of the account that spent the most.")
+
+
+class BudgetStatusSerializer(serializers.Serializer[Any]):
+    period = BudgetPeriodSerializer(read_only=True)
+    time_zone = serializers.CharField(read_only=True)
+    amount_nanousd = NanoUsdField(
+        read_only=True, help_text="What may be spent now: raised, and with its grace."
+    )
+    is_each = serializers.BooleanField(read_only=True, help_text="Whether it counts several apart.")
+    is_counted = serializers.BooleanField(
+        read_only=True, help_text="False for some seconds, until the ledger was read for it."
+    )
+    is_checked = serializers.BooleanField(
+        read_only=True, help_text="Whether the store's counters know of the ledger."
+    )
+    totals = BudgetTotalsSerializer(
+        read_only=True, allow_null=True, help_text="Null to roles that don't read all of it."
+    )
+    accounts = BudgetAccountSerializer(many=True, read_only=True)
+    previous_period = BudgetPeriodSerializer(read_only=True)
+    previous = BudgetPastSerializer(read_only=True, allow_null=True)

@@ -1,0 +1,189 @@
+"""What pages say of a budget: its state, its bar, its figures, and what would have been."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from controlplane.bridge.budget_status import AccountStatus, Status, Subject
+from controlplane.console.details import Fact, State
+from controlplane.console.formats import UNKNOWN, about_dollars, count, dollars, minute, percentage
+from controlplane.decisions.budgets import Balance, BudgetState, Past, scopes_words
+from controlplane.decisions.subjects import WHOLE, kind_words
+from controlplane.models import Budget
+from inference.contract.kinds import BudgetAction, BudgetSubject
+from inference.decisions.budgets import Period
+
+_STATES: Mapping[BudgetState, State] = {
+    BudgetState.OFF: State("Off", "pause", "idle"),
+    BudgetState.OK: State("Ok", "ok", "ok"),
+    BudgetState.OVER: State("Over budget", "warn", "warn"),
+    BudgetState.BLOCKED: State("Blocked", "crit", "crit"),
+}
+_TONES = {BudgetState.THRESHOLD: "w", BudgetState.OVER: "w", BudgetState.BLOCKED: "c"}
+
+
+def state_of(budget: Budget, balance: Balance | None) -> State:
+    """How it stands; on or off is all there is to say to who may not know what was spent."""
+    if balance is None:
+        return State("On", "ok", "ok") if budget.is_enabled else _STATES[BudgetState.OFF]
+    if balance.state is BudgetState.THRESHOLD:
+        return State(f"Over {balance.threshold_percent} %", "warn", "warn")
+    return _STATES[balance.state]
+
+
+def meter(balance: Balance) -> SafeString:
+    """A bar of what is spent, and behind it what is held for requests under way."""
+    whole = max(balance.amount_nanousd, 1)
+    spent = min(100 * balance.spent_nanousd / whole, 100)
+    held = min(spent + 100 * (balance.reserved_nanousd or 0) / whole, 100)
+    return format_html(
+        '<svg class="meter" aria-hidden="true"><rect class="t" width="100%" height="6" rx="3"/>'
+        '<rect class="h" width="{}%" height="6" rx="3"/>'
+        '<rect class="f {}" width="{}%" height="6" rx="3"/></svg>',
+        f"{held:.2f}",
+        _TONES.get(balance.state, ""),
+        f"{spent:.2f}",
+    )
+
+
+def subjects_words(subjects: Sequence[Subject]) -> str:
+    """Whom an account counts for."""
+    told = [
+        WHOLE
+        if one.subject == BudgetSubject.ORGANISATION
+        else f"{kind_words(one.subject)} {one.name or one.id}"
+        for one in subjects
+    ]
+    rest = [one for one in told if one != WHOLE]
+    return " and ".join(rest or told)
+
+
+def figures_of(status: Status, zone: ZoneInfo, now: datetime) -> Sequence[Fact]:
+    """The strip above the panels: of the only account, or of the one that spent the most."""
+    first = status.accounts[0] if status.accounts else None
+    ends = minute(_moment(status.period.ends_s), zone)
+    budget = Fact("Budget", dollars(status.plain_amount_nanousd), unit=f"starts anew {ends}")
+    if first is None:
+        return (budget, Fact("Spent", UNKNOWN, unit="nothing yet, or not yours to know"))
+    balance = first.balance
+    held = (
+        "the store does not answer"
+        if balance.reserved_nanousd is None
+        else f"{dollars(balance.reserved_nanousd)} held for requests under way"
+    )
+    most = " the most" if status.is_each else ""
+    return (
+        Fact(f"Spent{most}", dollars(balance.spent_nanousd), unit=_unknown_words(first)),
+        budget,
+        Fact("Used", percentage(balance.used_percent), unit=_passed_words(status, now)),
+        Fact("Left", dollars(balance.left_nanousd), unit=held),
+        _forecast_fact(first),
+        _reach_fact(first, zone),
+    )
+
+
+def _unknown_words(account: AccountStatus) -> str:
+    if account.unknown_cost:
+        return f"and {count(account.unknown_cost)} of {count(account.attempts)} of unknown cost"
+    return f"in {count(account.attempts)} attempts" if account.attempts else "nothing yet"
+
+
+def _passed_words(status: Status, now: datetime) -> str:
+    length = status.period.ends_s - status.period.starts_s
+    passed = now.timestamp() - status.period.starts_s
+    return f"{100 * min(max(passed / length, 0), 1):.0f} % of the time passed"
+
+
+def _forecast_fact(account: AccountStatus) -> Fact:
+    forecast = account.forecast
+    if forecast is None:
+        return Fact("Forecast", UNKNOWN, unit="too early")
+    if forecast.low_nanousd is None or forecast.high_nanousd is None:
+        return Fact("Forecast", about_dollars(forecast.at_end_nanousd), unit="at this pace")
+    low, high = about_dollars(forecast.low_nanousd), about_dollars(forecast.high_nanousd)
+    words = f"80 %: {low} to {high}"
+    return Fact("Forecast", about_dollars(forecast.at_end_nanousd), unit=words)
+
+
+def _reach_fact(account: AccountStatus, zone: ZoneInfo) -> Fact:
+    if account.balance.state in (BudgetState.BLOCKED, BudgetState.OVER):
+        return Fact("Used up", "now")
+    if account.forecast is None:
+        return Fact("Used up", UNKNOWN, unit="too early")
+    if account.forecast.reached_at_s is None:
+        return Fact("Used up", "not in this period", unit="at this pace")
+    at = minute(_moment(account.forecast.reached_at_s), zone)
+    return Fact("Used up", at, unit="at this pace")
+
+
+def past_words(past: Past | None, period: Period, action: str, zone: ZoneInfo) -> str:
+    """What the last whole period would have meant, in a sentence."""
+    begin, end = (minute(_moment(one), zone) for one in (period.starts_s, period.ends_s))
+    span = f"the last whole period ({begin} to {end})"
+    if past is None:
+        return f"The ledger has too much of {span} to be read while this page waits."
+    if not past.accounts:
+        return f"Nothing of it was in the ledger in {span}."
+    verb = "blocked" if action == BudgetAction.BLOCK else "been passed"
+    if not past.reached:
+        return (
+            f"In {span} it would not have {verb}: at most {dollars(past.most_nanousd)} was spent."
+        )
+    when = ""
+    if past.first_reached_at_s is not None:
+        when = f", first by {minute(_moment(past.first_reached_at_s), zone)}"
+    if past.accounts == 1:
+        return f"In {span} it would have {verb}{when}: {dollars(past.most_nanousd)} was spent."
+    return (
+        f"In {span} it would have {verb} for {count(past.reached)} of {count(past.accounts)}{when}."
+    )
+
+
+def what_counts(budget: Budget, names: Mapping[str, str]) -> str:
+    """Which requests are counted, in a sentence."""
+    about = scopes_words(budget.scopes, names)
+    apart = " Each of them is counted apart." if "each " in about else ""
+    return (
+        f"All attempts of requests of {about}, by the time at which the request came, at what is "
+        f"booked in the ledger.{apart}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AccountLine:
+    """One account in the table of those that spent the most."""
+
+    words: str
+    url: str
+    bar: SafeString
+    spent: str
+    held: str
+    left: str
+    used: str
+    state: State
+    note: str
+
+
+def account_line(budget: Budget, account: AccountStatus, url: str) -> AccountLine:
+    """An account in words."""
+    balance = account.balance
+    held = balance.reserved_nanousd
+    return AccountLine(
+        words=subjects_words(account.subjects),
+        url=url,
+        bar=meter(balance),
+        spent=dollars(balance.spent_nanousd),
+        held=UNKNOWN if held is None else dollars(held),
+        left=dollars(balance.left_nanousd),
+        used=percentage(balance.used_percent),
+        state=state_of(budget, balance),
+        note=f"{count(account.unknown_cost)} of unknown cost" if account.unknown_cost else "",
+    )
+
+
+def _moment(at_s: int) -> datetime:
+    return datetime.fromtimestamp(at_s, UTC)

@@ -1,0 +1,347 @@
+"""The counters of budgets against the ledger: seeded, compared and corrected, on a real store.
+
+A gateway is played by the fields its process keeps in a counter, and by its vitals record.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+from django.utils import timezone
+from redis import Redis
+
+from controlplane.bridge.budgets import keep_budgets
+from controlplane.compiler import budget_record
+from controlplane.models import (
+    Budget,
+    BudgetAccount,
+    BudgetBucket,
+    BudgetCorrection,
+    BudgetCount,
+    Organisation,
+)
+from controlplane.services.actors import Actor
+from controlplane.services.budget_accounts import begin_to_count
+from controlplane.services.budgets import create_budget, delete_budget, update_budget
+from controlplane.services.organisations import create_organisation
+from controlplane.services.usage import record_usage
+from inference.contract.codec import encode_vitals
+from inference.contract.events import End
+from inference.contract.kinds import ProcessRole
+from inference.contract.vitals import Applied, Traffic, Vitals
+from inference.contract.wire import (
+    BUDGET_LEDGER,
+    BUDGETS_SEEDED,
+    LIMITS_EPOCH,
+    SEEN,
+    USAGE_FIELD,
+    USAGE_STREAM,
+    vitals_key,
+)
+from inference.decisions.budgets import Account, period_of
+from tests.controlplane.ledger_events import make_charge, make_end, make_origin
+
+pytestmark = pytest.mark.slow
+
+TICK = timedelta(seconds=5)
+SCOPES = [{"subject": "organisation", "subject_id": None}]
+
+
+@dataclass
+class World:
+    """A ledger, a store with one gateway process, and the job that keeps their budgets."""
+
+    store: Redis
+    actor: Actor
+    home: Organisation
+    now: datetime = field(default_factory=timezone.now)
+    numbers: int = 0
+    process: str = "gw-1/0"
+    started_at: float = 1.0
+
+    def budget(self, name: str = "all", **values: Any) -> Budget:
+        told = {"scopes": SCOPES, "amount_nanousd": 1_000, "period": "month", **values}
+        return create_budget(self.actor, organisation=self.home, name=name, **told)
+
+    def end(self, cost: int | None, **origin: Any) -> End:
+        self.numbers += 1
+        at = int(self.now.timestamp() * 1000)
+        told = make_origin(organisation_id=self.home.pk, **origin)
+        charge = make_charge(cost_nanousd=cost)
+        return make_end(self.numbers, at_ms=at, received_at_ms=at, origin=told, charges=(charge,))
+
+    def record(self, *costs: int | None, **origin: Any) -> None:
+        """Requests that end now and are in the ledger at once."""
+        record_usage([self.end(cost, **origin) for cost in costs], now=self.now)
+
+    def account(self, budget: Budget, *subjects: str) -> Account:
+        record = budget_record(budget)
+        period = period_of(record.period, UTC, self.now.timestamp())
+        return Account(record, subjects or (self.home.pk,), period)
+
+    def settle(self, account: Account, amount: int, holder: str = "gw-1/0") -> None:
+        """What the process tells the store that it settled, besides what it did already."""
+        self.store.hsetnx(account.key, "w", "1")
+        self.store.hincrby(account.key, "g", amount)
+        self.store.hincrby(account.key, f"g:{holder}", amount)
+
+    def settled(self, account: Account) -> int:
+        granted, held = self.store.hmget(account.key, "g", "l")
+        return int(granted or 0) - int(held or 0)
+
+    def own(self, account: Account) -> int:
+        return int(self.store.hget(account.key, f"g:{BUDGET_LEDGER}") or 0)
+
+    def live(self, epoch: str = "run:1") -> None:
+        """A life of the store that is old enough."""
+        self.store.set(LIMITS_EPOCH, epoch)
+
+    def vitals(self, *, backlog: int = 0, ended: int = 0) -> None:
+        """The process's record of now."""
+        at = self.now.timestamp()
+        traffic = (Traffic(at=int(at), organisation_id=self.home.pk, requests=ended),)
+        record = Vitals(
+            role=ProcessRole.GATEWAY,
+            gateway="gw-1",
+            process=self.process,
+            pid=1,
+            started_at=self.started_at,
+            written_at=at,
+            applied=Applied(),
+            journal_backlog=backlog,
+            traffic=traffic,
+        )
+        self.store.set(vitals_key(self.process), encode_vitals(record))
+        self.store.zadd(SEEN, {self.process: time.time()})
+
+    def tick(self, times: int = 1, **vitals: int) -> str:
+        """So many looks of the job, five seconds apart; what the last one waits for."""
+        told = ""
+        for _ in range(times):
+            self.now += TICK
+            self.vitals(**vitals)
+            told = keep_budgets(self.now)
+        return told
+
+    def is_seeded(self) -> bool:
+        epoch, seeded = self.store.mget(LIMITS_EPOCH, BUDGETS_SEEDED)
+        return epoch is not None and epoch == seeded
+
+    def corrections(self) -> Sequence[tuple[str, int, int]]:
+        rows = BudgetCorrection.objects.order_by("id")
+        return list(rows.values_list("why", "added_nanousd", "taken_nanousd"))
+
+
+@pytest.fixture
+def world(transactional_db: None, state_store: Redis, actor: Actor) -> World:
+    return World(state_store, actor, create_organisation(actor, name="Home"))
+
+
+def test_a_first_start_is_seeded_at_once(world: World) -> None:
+    assert world.tick() == "no gateway has used the store yet"
+    world.live()
+    world.budget()
+    world.tick()
+    assert world.is_seeded()
+
+
+def test_a_young_store_is_left_alone_until_gateways_have_told_theirs(world: World) -> None:
+    seconds, micros = world.store.time()
+    world.live(f"run:{seconds * 1000 + micros // 1000 + 60_000}")
+    world.budget()
+    assert world.tick() == "gateways tell the store what they hold"
+    assert not world.is_seeded()
+
+
+def test_an_emptied_store_is_told_what_nobody_living_tells(world: World) -> None:
+    budget = world.budget()
+    world.tick()
+    world.record(300, None, 200)
+    world.live()
+    account = world.account(budget)
+    # of the 500, a process that lives settled 200 and has told it again
+    world.settle(account, 200)
+    assert world.tick() == "the ledger catches up"
+    assert not world.is_seeded()
+    world.tick(2)
+    assert world.is_seeded()
+    assert (world.settled(account), world.own(account)) == (500, 300)
+    assert world.store.hget(account.key, "w") == b"1"
+    left_ms = world.store.pttl(account.key)
+    assert left_ms > (account.period.ends_s - time.time()) * 1000
+    assert world.corrections() == [("seeded", 300, 0)]
+    # another life, in which the ledger's own part is gone with all others
+    world.store.delete(account.key)
+    world.live("run:2")
+    world.tick(4)
+    assert world.is_seeded()
+    assert world.own(account) == 500
+
+
+def test_nothing_is_seeded_while_ends_may_be_on_their_way(world: World) -> None:
+    budget = world.budget()
+    world.tick()
+    world.record(100)
+    world.live()
+    world.tick()
+    told = world.tick(2, backlog=3)
+    assert told == "ends may still be in the journal of gw-1/0"
+    # with traffic there is always a backlog: what ended since is handed over after it
+    waiting = world.end(50)
+    world.store.xadd(USAGE_STREAM, {USAGE_FIELD: b"an end"})
+    assert world.tick(backlog=3, ended=9) == "the recorder has not come so far"
+    record_usage([waiting], now=world.now)
+    world.store.xtrim(USAGE_STREAM, maxlen=0)
+    world.tick(backlog=3, ended=9)
+    assert world.is_seeded()
+    assert world.settled(world.account(budget)) == 150
+
+
+def test_what_the_store_missed_is_added_under_traffic(world: World) -> None:
+    budget = world.budget()
+    world.live()
+    world.tick()
+    account = world.account(budget)
+    # a request of 70 that no living process settles, beside others that are
+    world.record(70)
+    for _ in range(16):
+        world.record(10)
+        world.settle(account, 10)
+        world.tick()
+    assert world.corrections() == [("missed", 70 - 10, 0)]
+    world.tick(16)
+    ledger = BudgetAccount.objects.get().spent_nanousd
+    assert ledger == 70 + 160
+    assert world.settled(account) == ledger
+
+
+def test_what_was_counted_twice_is_taken_back_under_traffic(world: World) -> None:
+    budget = world.budget()
+    world.live()
+    world.tick()
+    account = world.account(budget)
+    # a killed process's reservation counts as spent, and its request booked nothing
+    world.settle(account, 400, "gw-2/0")
+    for _ in range(16):
+        world.record(10)
+        world.settle(account, 10)
+        world.tick()
+    world.tick(16)
+    assert world.settled(account) == BudgetAccount.objects.get().spent_nanousd == 160
+    assert world.own(account) == -400
+    whys = {why for why, _, _ in world.corrections()}
+    assert whys == {"twice"}
+    assert sum(taken for _, _, taken in world.corrections()) == 400
+
+
+def test_true_counters_are_never_touched_however_late_ledger_or_store_are(world: World) -> None:
+    budget = world.budget()
+    world.live()
+    world.tick()
+    account = world.account(budget)
+    late: list[End] = []
+    for turn in range(24):
+        # the ledger has an end one look later, the store another one
+        record_usage(late, now=world.now)
+        late = [world.end(10)]
+        if turn % 2:
+            world.settle(account, 20)
+        world.tick(backlog=1, ended=5)
+    assert world.corrections() == []
+
+
+def test_a_new_budget_counts_what_the_month_has_seen_and_an_edit_keeps_it(world: World) -> None:
+    world.live()
+    world.budget("other")
+    world.record(300, None, key_id="01k", tags=("eval", "night"), end_user="ann")
+    world.record(40, key_id="01k", tags=("night",), end_user="bob")
+    world.tick(5)
+    tags = [{"subject": "tag", "subject_id": None}, {"subject": "end_user", "subject_id": "ann"}]
+    budget = world.budget("by tag", scopes=tags)
+    assert world.is_seeded()
+    world.tick(4)
+    assert world.is_seeded()
+    rows = BudgetAccount.objects.filter(budget_id=budget.pk).order_by("subjects")
+    assert [(row.subjects, row.spent_nanousd, row.attempts, row.unknown_cost) for row in rows] == [
+        (["eval", "ann"], 300, 2, 1),
+        (["night", "ann"], 300, 2, 1),
+    ]
+    night = world.account(budget, "night", "ann")
+    assert night.key == rows[1].key
+    assert world.settled(night) == 300
+    world.record(5, tags=("night",), end_user="ann")
+    update_budget(world.actor, budget_id=budget.pk, changes={"amount_nanousd": 7, "name": "b"})
+    world.tick()
+    rows[1].refresh_from_db()
+    assert (rows[1].spent_nanousd, world.settled(night)) == (305, 300)
+    count = BudgetCount.objects.get(pk=budget.pk)
+    scopes = [{"subject": "end_user", "subject_id": None}]
+    update_budget(world.actor, budget_id=budget.pk, changes={"scopes": scopes})
+    world.record(1, end_user="bob")
+    world.tick(4)
+    fresh = BudgetAccount.objects.filter(budget_id=budget.pk).order_by("subjects")
+    assert [(row.subjects, row.spent_nanousd) for row in fresh] == [(["ann"], 305), (["bob"], 41)]
+    bob = Account(budget_record(Budget.objects.get(pk=budget.pk)), ("bob",), night.period)
+    assert world.settled(bob) == 41
+    assert BudgetCount.objects.get(pk=budget.pk).definition != count.definition
+    delete_budget(world.actor, budget_id=budget.pk)
+    world.tick()
+    assert not BudgetAccount.objects.filter(budget_id=budget.pk).exists()
+
+
+def test_one_budget_that_cannot_be_read_holds_up_no_other(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.live()
+    world.record(30)
+    bad, good = world.budget("bad"), world.budget("good")
+
+    def count(budget: Budget, now: datetime) -> int:
+        if budget.pk == bad.pk:
+            BudgetCount.objects.update_or_create(
+                pk=bad.pk, defaults={"definition": "", "since": now}
+            )
+            raise OperationalError("too long")
+        return begin_to_count(budget, now)
+
+    monkeypatch.setattr("controlplane.bridge.budgets.begin_to_count", count)
+    world.tick(5)
+    assert world.is_seeded()
+    assert world.settled(world.account(good)) == 30
+    monkeypatch.undo()
+    world.tick(5)
+    assert world.settled(world.account(bad)) == 30
+
+
+def test_the_recorder_and_the_reading_of_the_ledger_find_the_same(world: World) -> None:
+    kinds = ["organisation", "team", "project", "key", "end_user", "tag", "model", "route"]
+    budgets = [
+        world.budget(kind, scopes=[{"subject": kind, "subject_id": None}], period=period)
+        for kind, period in zip(
+            kinds, ["hour", "day", "week", "month", "quarter"] * 2, strict=False
+        )
+    ]
+    for budget in budgets:
+        begin_to_count(budget, world.now)
+    world.record(3, None, end_user="ann", tags=("a", "b"), route_id=None)
+    world.record(4, team_id="", end_user=None)
+    two = world.end(5)
+    other = make_charge(attempt=2, model_id="mdl_2", cost_nanousd=7)
+    record_usage([replace(two, charges=(*two.charges, other))], now=world.now)
+    recorded = _all()
+    assert len(recorded[0]) == 10
+    for budget in budgets:
+        begin_to_count(budget, world.now)
+    assert _all() == recorded
+
+
+def _all() -> tuple[list[Any], list[Any]]:
+    accounts = BudgetAccount.objects.order_by("key").values_list(
+        *("key", "subjects", "starts_at", "spent_nanousd", "attempts", "unknown_cost")
+    )
+    buckets = BudgetBucket.objects.order_by("key", "at").values_list("key", "at", "spent_nanousd")
+    return list(accounts), list(buckets)
