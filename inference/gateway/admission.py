@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import structlog
+
 from inference.contract.kinds import ChargeKind, Outcome
 from inference.decisions.admission import Spent
 from inference.decisions.cost import tokens_not_generated
@@ -28,6 +30,8 @@ from inference.limits.admissions import Admission
 
 if TYPE_CHECKING:
     from inference.gateway.exchange import Exchange
+
+log = structlog.get_logger(__name__)
 
 _FOUND_NO_PLACE = (
     *(NoCapacity, QueueFull, QueueTimeout, RequestShed),
@@ -149,6 +153,20 @@ def count_spared(exchange: "Exchange", outcome: Outcome) -> None:
         )
         if spared:
             exchange.services.metrics.spared(plan.route.id, spared)
+
+
+def log_failure(exchange: "Exchange", error: GatewayError | None) -> None:
+    """Say in the log that a request failed, and where it had been sent."""
+    snapshot, plan = exchange.snapshot, exchange.plan
+    log.warning(
+        "request failed",
+        request_id=exchange.event_id,
+        snapshot_version=None if snapshot is None else snapshot.version,
+        route_id=None if plan is None else plan.route.id,
+        code=None if error is None else error.code.value,
+        workers=[attempt.worker_id for attempt in exchange.attempts],
+        upstream_status=getattr(error, "upstream_status", None),
+    )
 
 
 def _spent(attempt: Attempt) -> Spent:

@@ -3,8 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 
-import structlog
-
 from inference.contract.events import End, Origin
 from inference.contract.kinds import (
     Accounting,
@@ -27,7 +25,7 @@ from inference.errors import (
     GatewayError,
     NoCapacity,
 )
-from inference.gateway.admission import count_spared, end_and_settle, withdraw
+from inference.gateway.admission import count_spared, end_and_settle, log_failure, withdraw
 from inference.gateway.attempts import Attempt, Moment, charges_of, end_all
 from inference.gateway.auth import identify
 from inference.gateway.bridged import Bridged, within_reach
@@ -45,8 +43,6 @@ from inference.journal import JournalUnavailable
 from inference.limits.admissions import Admission
 from inference.queues.room import Silence
 from inference.workers.registry import OFFERS
-
-log = structlog.get_logger(__name__)
 
 
 class Exchange:
@@ -308,7 +304,7 @@ class Exchange:
         if not is_ok:
             count_spared(self, outcome)
         if outcome is Outcome.ERROR:
-            self._log_failure(error)
+            log_failure(self, error)
         if self.identity is not None:
             end = self._end(outcome, http_status, error, now_s)
             services.traffic.count(end, mono_s=now_s)
@@ -392,14 +388,3 @@ class Exchange:
             )
         self._origin_record = origin
         return origin
-
-    def _log_failure(self, error: GatewayError | None) -> None:
-        log.warning(
-            "request failed",
-            request_id=self.event_id,
-            snapshot_version=None if self.snapshot is None else self.snapshot.version,
-            route_id=None if self._route is None else self._route.id,
-            code=None if error is None else error.code.value,
-            workers=[attempt.worker_id for attempt in self.attempts],
-            upstream_status=getattr(error, "upstream_status", None),
-        )

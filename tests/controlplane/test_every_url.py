@@ -230,35 +230,31 @@ def world(actor: Actor, make_standing_caller: Callable[..., Caller]) -> World:
     end = replace(make_end(1), origin=origin)
     record_usage([end], now=NOON)
     update_gateway(actor, name="gw-1", changes={"is_drained": True})
-    ids = {"route": admin.made("/routes/", route)["id"]}
     draft = {"route": "canary-route", "changes": {"max_attempts": 1}}
-    return World(
-        a,
-        b,
-        {
-            "organisation": a.pk,
-            "team": team.pk,
-            "project": project.pk,
-            "key": key.pk,
-            "pool": pool["id"],
-            "model": pool["model_id"],
-            **ids,
-            "replay": admin.made("/replays/", draft)["id"],
-            "limit": admin.made("/limits/", limit)["id"],
-            **_alerts(admin),
-            "budget": admin.made("/budgets/", budget)["id"],
-            "switch": admin.made("/switches/", switch)["id"],
-            "price": admin.made("/prices/", {**price, "output_nanousd_per_mtok": "2"})["id"],
-            "request": end.event_id,
-            "snapshot": str(_newest_version(a)),
-            "audit": str(_newest_entry(a)),
-            "user": str(user.pk),
-            "binding": binding.pk,
-            "service-account": account.pk,
-            "gateway": "gw-1",
-            "token": issue_token(actor, service_account=account).token.pk,
-        },
-    )
+    ids = {
+        "organisation": a.pk,
+        "team": team.pk,
+        "project": project.pk,
+        "key": key.pk,
+        "pool": pool["id"],
+        "model": pool["model_id"],
+        "route": admin.made("/routes/", route)["id"],
+        "replay": admin.made("/replays/", draft)["id"],
+        "limit": admin.made("/limits/", limit)["id"],
+        **_alerts(admin),
+        "budget": admin.made("/budgets/", budget)["id"],
+        "switch": admin.made("/switches/", switch)["id"],
+        "price": admin.made("/prices/", {**price, "output_nanousd_per_mtok": "2"})["id"],
+        "request": end.event_id,
+        "snapshot": str(_newest_version(a)),
+        "audit": str(_newest_entry(a)),
+        "user": str(user.pk),
+        "binding": binding.pk,
+        "service-account": account.pk,
+        "gateway": "gw-1",
+        "token": issue_token(actor, service_account=account).token.pk,
+    }
+    return World(a, b, ids)
 
 
 def _alerts(admin: Caller) -> dict[str, str]:
