@@ -1,0 +1,121 @@
+"""Budgets while the store stands still, dies or is emptied, and while a gateway process is killed.
+
+Each budget is of an end user of its own, so that nobody else's spending counts.
+"""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from secrets import token_hex
+from typing import Any
+
+import pytest
+
+from inference.contract import wire
+from tests.faults.fleet import LONG, Fleet
+from tests.faults.streams import Stream
+from tests.faults.test_limits import Caller, kill_store, wait_applied
+from tests.faults.test_store import store_of
+from tests.installation import wait_until
+from tests.upstream.script import Behaviour
+
+pytestmark = pytest.mark.fault
+
+SOON_S = 60.0
+AMPLE = 10**15
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _prices(session_fleet: Fleet) -> Iterator[None]:
+    """What every model costs."""
+    price = {"input_nanousd_per_mtok": "20000000", "output_nanousd_per_mtok": "60000000"}
+    models = session_fleet.installation.api("GET", "/models/")["results"]
+    made = [
+        session_fleet.installation.api("POST", "/prices/", {"model": one["name"], **price})
+        for one in models
+    ]
+    yield
+    for one in made:
+        session_fleet.installation.api("DELETE", f"/prices/{one['id']}/")
+    wait_applied(session_fleet)
+
+
+@contextmanager
+def budgeted(fleet: Fleet, requests: int) -> Iterator[str]:
+    """An end user who has spent for one request, and whose budget has room for so many in all."""
+    user = f"user-{token_hex(4)}"
+    document = {
+        "name": user,
+        "scopes": [{"subject": "end_user", "subject_id": user}],
+        "amount_nanousd": str(AMPLE),
+        "period": "month",
+    }
+    made = fleet.installation.api("POST", "/budgets/", document)
+    path = f"/budgets/{made['id']}/"
+    try:
+        wait_applied(fleet)
+        near = fleet.gateways[0]
+        wait_until(lambda: near.chat(user=user)[0] == 200, SOON_S, "the budget to be counted")
+        row = first_served(fleet, user)
+        cost, bound = int(row["cost_nanousd"]), row["decision"]["budgets"]["reserved_nanousd"]
+        amount = {"amount_nanousd": str(bound + (requests - 1) * cost)}
+        fleet.installation.api("PATCH", path, amount)
+        wait_applied(fleet)
+        yield user
+    finally:
+        fleet.installation.api("DELETE", path)
+        wait_applied(fleet)
+
+
+def first_served(fleet: Fleet, user: str) -> Any:
+    """The row of the only request of a user that was served."""
+    path = f"/requests/?end_user={user}&outcome=ok"
+    rows = wait_until(
+        lambda: fleet.installation.api("GET", path)["results"], SOON_S, "the first request's row"
+    )
+    assert len(rows) == 1
+    return fleet.installation.api("GET", f"/requests/{rows[0]['id']}/")
+
+
+def test_a_budget_is_never_passed_while_the_store_stands_still_and_dies(fleet: Fleet) -> None:
+    with budgeted(fleet, 30) as user:
+        caller = Caller(fleet, user)
+        assert caller.ask(8) == 200
+        with fleet.stopped(fleet.service("valkey-state")):
+            caller.ask_until(503)
+        wait_until(lambda: caller.ask() == 200, SOON_S, "the store to be asked again")
+        kill_store(fleet)
+        caller.ask_until(503)
+        caller.ask_until(429)
+        assert set(caller.statuses) == {200, 503, 429}
+        assert caller.statuses[200] == 30 - 1
+
+
+def test_an_emptied_store_is_told_what_was_spent_and_lets_nobody_pass_a_budget(
+    fleet: Fleet,
+) -> None:
+    with budgeted(fleet, 20) as user, store_of(fleet) as store:
+        caller = Caller(fleet, user)
+        assert caller.ask(9) == 200
+        store.unlink(*store.scan_iter(count=1_000))
+        caller.ask_until(503)
+        wait_until(lambda: store.exists(wire.BUDGETS_SEEDED), SOON_S, "the ledger to be told")
+        caller.ask_until(429)
+        assert caller.statuses[200] == 20 - 1
+
+
+def test_what_a_killed_gateway_process_had_reserved_comes_back(fleet: Fleet) -> None:
+    near, far = fleet.gateways
+    with budgeted(fleet, 40) as user:
+        fleet.upstream.play(LONG)
+        stream = Stream(far.url, far.key, user=user)
+        wait_until(lambda: stream.has_begun, SOON_S, "the stream to run")
+        fleet.upstream.play(Behaviour())
+        assert near.chat(user=user)[0] == 429
+        told: dict[int, Any] = {one["pid"]: one["vitals"] for one in far.debug()["processes"]}
+        killed = max(told, key=lambda pid: told[pid]["requests"])
+        os.kill(killed, signal.SIGKILL)
+        stream.wait()
+        wait_until(lambda: near.chat(user=user)[0] == 200, SOON_S, "what was reserved to come back")
+        wait_until(lambda: killed not in far.children and len(far.children) == 2, SOON_S, "a child")
