@@ -366,25 +366,18 @@ class Exchange:
         """Who asked for what; as complete as it gets by the time it is first asked for."""
         assert self.identity is not None
         assert self.snapshot is not None
-        facts, plan, way, request = self.facts or NOTHING_KNOWN, self.plan, self._way, self.request
-        kept: dict[tuple[Endpoint, bool], Origin] = {}
-        if way is not None and plan is not None and plan.standing is way.standing:
-            if plan.route is way.route and facts.end_user is None and self._rule_id is None:
-                kept = way.origins
-        named = (self.endpoint, request is not None and request.is_stream)
-        origin = kept.get(named)
-        if origin is None:
-            standing = None if plan is None else plan.standing
-            origin = kept[named] = origin_record(
-                self.identity,
-                self.snapshot,
-                endpoint=self.endpoint,
-                request=request,
-                route=self._route,
-                gateway=self.services.gateway,
-                end_user=facts.end_user,
-                standing=standing or standing_of(facts, self.identity, self._route),
-                rule_id=self._rule_id,
-            )
-        self._origin_record = origin
+        facts = self.facts or NOTHING_KNOWN
+        standing = None if self.plan is None else self.plan.standing
+        self._origin_record = origin = origin_record(
+            self.identity,
+            self.snapshot,
+            endpoint=self.endpoint,
+            request=self.request,
+            way=self._way,
+            route=self._route,
+            gateway=self.services.gateway,
+            end_user=facts.end_user,
+            standing=standing or standing_of(facts, self.identity, self._route),
+            rule_id=self._rule_id,
+        )
         return origin

@@ -59,6 +59,11 @@ def join_members(members: Mapping[str, msgspec.Raw]) -> bytes:
     return _encode(members)
 
 
+def raw_members(members: Mapping[str, bytes]) -> Members:
+    """Members of ours, ready to be put among a caller's."""
+    return {name: msgspec.Raw(value) for name, value in members.items()}
+
+
 def text_of(members: Members, name: str) -> str:
     """A text that must be there and not empty."""
     try:

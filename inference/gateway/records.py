@@ -7,6 +7,7 @@ from inference.contract.kinds import Endpoint
 from inference.contract.sealing import without_secrets
 from inference.contract.snapshot import ConfigSnapshot, KeyRecord, RouteRecord
 from inference.decisions.facts import Standing
+from inference.decisions.groundwork import Way
 from inference.decisions.plan import Plan
 from inference.gateway.attempts import Attempt
 from inference.gateway.schemas import InferenceRequest
@@ -20,24 +21,35 @@ def origin_record(
     *,
     endpoint: Endpoint,
     request: InferenceRequest | None,
+    way: Way | None = None,
     route: RouteRecord | None,
     gateway: str,
     standing: Standing,
     end_user: str | None = None,
     rule_id: str | None = None,
 ) -> Origin:
-    """Who asked for what. A request that could not be read asked for the model ""."""
+    """Who asked for what. A request that could not be read asked for the model "".
+
+    Those that came a way and say no more of themselves are all alike: theirs is kept with the way.
+    """
+    kept: dict[tuple[Endpoint, bool], Origin] | None = None
+    named = (endpoint, request is not None and request.is_stream)
+    if way is not None and route is way.route and standing is way.standing:
+        if end_user is None and rule_id is None:
+            kept = way.origins
+            if (origin := kept.get(named)) is not None:
+                return origin
     model = ""
     if request is not None:
         model = model_name(request.model) if route is None else _known_name(request.model)
-    return Origin(
+    origin = Origin(
         identity.organisation_id,
         identity.team_id,
         identity.project_id,
         identity.id,
         endpoint,
         model,
-        request is not None and request.is_stream,
+        named[1],
         gateway,
         snapshot.lineage,
         snapshot.version,
@@ -49,6 +61,9 @@ def origin_record(
         standing.task,
         rule_id,
     )
+    if kept is not None:
+        kept[named] = origin
+    return origin
 
 
 # Of models that there are; what else callers write may be a secret, which nothing is to keep.

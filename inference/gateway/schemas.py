@@ -24,6 +24,7 @@ from inference.gateway.members import (
     is_true,
     join_members,
     object_of,
+    raw_members,
     split_members,
     text_of,
     value_of,
@@ -46,7 +47,8 @@ _EMBEDS = "prompt_embeds"
 # vLLM's other two are no JSON but bytes, with what belongs to them in a header.
 _ENCODING_FORMATS = (None, "float", "base64")
 
-# Pictures and sounds in a conversation: data URLs, and the bare base64 of an `input_audio`.
+# Pictures and sounds in a conversation: data URLs, and the bare base64 of an `input_audio`. They
+# are looked for from the end, which takes half of the time.
 _MAYBE_MEDIA = b'"data'
 _MEDIA = re.compile(rb'"data(?::[^",\s]{1,100};base64,[^"]*|"\s*:\s*"[^"]*)"')
 
@@ -108,7 +110,7 @@ def parse_request(endpoint: Endpoint, body: bytes) -> InferenceRequest:
     request = _READERS[endpoint](text_of(members, "model"), members, body)
     if request.facts.prompt_tokens:
         return request  # all of it was understood at once
-    media_bytes = _media_in(request) if _may_have_media(body) or _EMBEDS in members else 0
+    media_bytes = _media_in(request) if body.rfind(_MAYBE_MEDIA) >= 0 or _EMBEDS in members else 0
     facts = changed(
         request.facts,
         prompt_tokens=_tokens_of(request.facts.prompt_tokens_max, media_bytes),
@@ -125,7 +127,7 @@ def _read_chat(model: str, members: Members, body: bytes) -> InferenceRequest:
             requested = given if requested is None or given > requested else requested
     answers = _answers(members, "n") if "n" in members else 1
     prompt_tokens_max = bound_prompt_tokens(len(body), body.count(b'"role"'))
-    is_plain = "stream" not in members and not _may_have_media(body)
+    is_plain = "stream" not in members and body.rfind(_MAYBE_MEDIA) < 0
     facts = RequestFacts(
         model,
         prompt_tokens_max,
@@ -301,12 +303,12 @@ def upstream_body(
     asks_for_usage = request.is_stream and request.takes_stream_options
     if not (request.replaced or asks_for_usage):
         return join_members(members)
-    members |= _raw(request.replaced)
+    members |= raw_members(request.replaced)
     is_chat, ours = request.facts.endpoint is Endpoint.CHAT, "max_tokens"
     if is_chat and ours in request.replaced and not is_given(request.members, ours):
         members[chat_bound] = members.pop(ours)
     if asks_for_usage:
-        options = join_members({**request.stream_options, **_raw(usage_options)})
+        options = join_members({**request.stream_options, **raw_members(usage_options)})
         members["stream_options"] = msgspec.Raw(options)
     return join_members(members)
 
@@ -363,18 +365,9 @@ def _encoded_name(name: str) -> msgspec.Raw:
     return msgspec.Raw(_encode(name))
 
 
-def _raw(members: Mapping[str, bytes]) -> Members:
-    return {name: msgspec.Raw(value) for name, value in members.items()}
-
-
 def _tokens_of(prompt_bytes: int, media_bytes: int) -> int:
     """About how many tokens so much text has."""
     return max(prompt_bytes - media_bytes, 0) // BYTES_PER_TOKEN
-
-
-def _may_have_media(body: bytes) -> bool:
-    """Whether there may be any; looked for from the end, which takes half of the time."""
-    return body.rfind(_MAYBE_MEDIA) >= 0
 
 
 def _media_in(request: InferenceRequest) -> int:

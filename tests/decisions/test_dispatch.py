@@ -300,3 +300,16 @@ def test_without_a_retry_left_the_first_failure_is_told_if_it_is_of_that_kind() 
     assert failure_to_tell(plan, (A, B), is_out_of_retries=True) == 0
     assert failure_to_tell(plan, (too_long, B), is_out_of_retries=True) == 0
     assert failure_to_tell(plan, (B, too_long), is_out_of_retries=True) == 0
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("names", [(), ("a0", "a1")])
+@pytest.mark.parametrize("aside", ["", "a2 a3"])
+def test_the_only_targets_room_is_that_of_one_beside_a_target_without_workers(
+    names: tuple[str, ...], aside: str, last: bool
+) -> None:
+    only = capacity(*names, panic=True, last=last, aside=aside)
+    nobody: Capacity[Candidate] = Capacity(())
+    (alone,) = rooms_for(planned("a"), (only,), tried=()) or (None,)
+    (beside,) = rooms_for(planned("a", "b"), (only, nobody), tried=()) or (None,)
+    assert alone == beside

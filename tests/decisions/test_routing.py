@@ -188,3 +188,14 @@ def test_of_equally_free_warm_workers_the_one_with_more_of_it_is_taken() -> None
     choice = least_work.pick([room(0, "a", "b", "c")], wish=wish, u=0.0)
     assert choice is not None
     assert choice.worker.id == "b"
+
+
+@given(
+    prompts=st.lists(st.integers(0, 3), min_size=2, max_size=6),
+    u=st.floats(0.0, 1.0, exclude_max=True),
+)
+def test_the_least_of_one_room_is_chosen_like_the_least_of_several(
+    prompts: list[int], u: float
+) -> None:
+    only = room(0, *(Candidate(f"w{n}", prefill_tokens=one) for n, one in enumerate(prompts)))
+    assert pick_least([only], u=u) == pick_least([only], u=u, wait_at=wait_of)

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 import msgspec
 import pytest
 
-from inference.contract.values import changed, frozen
+from inference.contract.values import changed, frozen, terse, told
 
 T = TypeVar("T")
 
@@ -51,3 +51,17 @@ def test_it_is_encoded_and_read_by_its_names() -> None:
     encoded = msgspec.json.encode(Pair("a"))
     assert encoded == b'{"one":"a","other":2,"words":{},"secret":""}'
     assert msgspec.json.decode(encoded, type=Pair[str]) == Pair("a")
+
+
+@terse
+class Said:
+    name: str
+    kinds: tuple[str, ...] = ()
+    most: int | None = None
+
+
+def test_a_terse_one_is_told_without_what_has_its_default() -> None:
+    assert told(Said("a")) == {"name": "a"}
+    assert told(Said("a", kinds=("b",), most=0)) == {"name": "a", "kinds": ("b",), "most": 0}
+    assert msgspec.json.encode(Said("a", most=None)) == b'{"name":"a"}'
+    assert Said("a") == replace(Said("a", most=1), most=None)

@@ -85,3 +85,13 @@ def test_a_prompt_larger_than_the_whole_index_leaves_it_within_its_bound() -> No
     index = PrefixIndex(max_entries=4)
     index.remember(A, blocks_of(PROMPT), now_s=0.0)
     assert len(index) == 4
+
+
+def test_who_has_read_a_prompt_to_its_end_has_had_all_of_it() -> None:
+    index, blocks = PrefixIndex(max_entries=10), blocks_of(PROMPT)
+    index.remember(A, blocks, now_s=0.0)
+    assert index.hits([Sent("a", A)], blocks, now_s=1.0) == {"a": 1.0}
+    assert index.hits([Sent("a", A)], blocks, now_s=MAX_AGE_S + 1) == {}
+    index.remember(A, (*blocks[:2], blocks[2] ^ 1), now_s=2.0)  # which pushes the third out
+    assert index.hit(A, blocks, now_s=3.0) == 0.2
+    assert index.hits([Sent("a", A)], blocks, now_s=3.0) == {"a": 1.0}

@@ -1,6 +1,7 @@
 """Connections to workers: reuse, replacement, addresses, and every way an answer can end."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
@@ -220,9 +221,10 @@ async def test_a_cancelled_request_is_cut_off_at_once(has_head: bool) -> None:
 
     async def serve(peer: Peer) -> None:
         await peer.next_request()
-        if has_head:
-            await peer.send(CHUNKED)
-        await peer.reader.read()
+        with suppress(ConnectionError):  # a reset if it was cut off before this was sent
+            if has_head:
+                await peer.send(CHUNKED)
+            await peer.reader.read()
         gone.set()
 
     async with serving(serve) as (server, origin):
