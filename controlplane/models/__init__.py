@@ -7,7 +7,7 @@ composite foreign keys in the migration if it refers to other rows of its organi
 
 from controlplane.models.alerts import AlertRule, AlertStanding, Episode, Silence
 from controlplane.models.audit import AuditEntry
-from controlplane.models.channels import Channel, Delivery
+from controlplane.models.channels import Channel, Delivery, RuleChannel
 from controlplane.models.gateways import GatewaySetting
 from controlplane.models.idempotency import KeptAnswer
 from controlplane.models.keys import Key, KeyDigest, KeyRoute
@@ -69,6 +69,7 @@ __all__ = [
     "RoleBinding",
     "Route",
     "RouteTarget",
+    "RuleChannel",
     "RuleMinute",
     "ServiceAccount",
     "Silence",

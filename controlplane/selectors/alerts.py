@@ -134,7 +134,7 @@ def list_firing(organisation: Organisation) -> Sequence[Firing]:
     ]
 
 
-def list_watching(now: datetime) -> Sequence[AlertRule]:
+def list_watching() -> Sequence[AlertRule]:
     """The rules that are on, for who looks at all of them."""
     return list(AlertRule.objects.filter(is_enabled=True).order_by("pk"))
 
