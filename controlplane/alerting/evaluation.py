@@ -20,7 +20,7 @@ def evaluate(now: datetime) -> int:
     A rule that can't be looked at is logged and holds up no other.
     """
     facts = Facts()
-    for rule in list_watching(now):
+    for rule in list_watching():
         try:
             look(rule, facts, now)
         except Exception:

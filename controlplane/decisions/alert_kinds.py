@@ -210,6 +210,13 @@ def condition_words(kind: str, threshold: float, window_s: int, for_s: int) -> s
     return f"{told}, for {seconds_words(for_s)}" if for_s else told
 
 
+def breach_words(kind: str, value: float | None, threshold: float, place: str) -> str:
+    """`Error rate at pool mine: 7.5 %; 5 % or more is an alert.`"""
+    told = "not known now" if value is None else value_words(kind, value)
+    title = TRAITS[AlertKind(kind)].title
+    return f"{title} at {place}: {told}; {value_words(kind, threshold)} or more is an alert."
+
+
 def place_words(scope: str, scope_id: str | None, name: str | None) -> str:
     """Where a rule watches: `pool mine`, `each route`, `the whole installation`."""
     if scope == AlertScope.ALL:

@@ -7,6 +7,7 @@ from datetime import datetime
 from controlplane.decisions.alert_kinds import (
     AlertScope,
     DeliveryKind,
+    breach_words,
     condition_words,
     value_words,
 )
@@ -101,7 +102,7 @@ def _single(kind: DeliveryKind, alert: Told) -> Content:
         facts.append(("At its worst", value_words(alert.kind, alert.peak)))
     else:
         value = value_words(alert.kind, alert.value)
-        text = f"{alert.place}: {value}, where {value_words(alert.kind, alert.threshold)} alerts."
+        text = breach_words(alert.kind, alert.value, alert.threshold, alert.place)
         facts.insert(1, ("Value", value))
     return {
         "title": f"{_VERBS[kind]}: {alert.name}, {alert.place}"[:_TITLE_LENGTH],

@@ -8,6 +8,25 @@ import django.db.models.functions.text
 import django.utils.timezone
 from django.db import migrations, models
 
+# No reference crosses organisations; what is the installation's has none, and is not held to it.
+PARENTS = ("alertrule", "channel", "episode")
+REFERENCES = (
+    ("rulechannel", "rule", "alertrule"),
+    ("rulechannel", "channel", "channel"),
+    ("episode", "rule", "alertrule"),
+    ("silence", "rule", "alertrule"),
+    ("delivery", "channel", "channel"),
+    ("delivery", "episode", "episode"),
+)
+
+
+def reference(child, field, parent):
+    return (
+        f"ALTER TABLE controlplane_{child} ADD CONSTRAINT {child}_{field}_same_organisation"
+        f" FOREIGN KEY ({field}_id, organisation_id)"
+        f" REFERENCES controlplane_{parent} (id, organisation_id) DEFERRABLE INITIALLY DEFERRED"
+    )
+
 
 class Migration(migrations.Migration):
 
@@ -72,11 +91,6 @@ class Migration(migrations.Migration):
                 ('organisation', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='channels', to='controlplane.organisation')),
             ],
         ),
-        migrations.AddField(
-            model_name='alertrule',
-            name='channels',
-            field=models.ManyToManyField(blank=True, related_name='rules', to='controlplane.channel'),
-        ),
         migrations.CreateModel(
             name='Episode',
             fields=[
@@ -130,6 +144,20 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
+            name='RuleChannel',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('channel', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='controlplane.channel')),
+                ('organisation', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='controlplane.organisation')),
+                ('rule', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='controlplane.alertrule')),
+            ],
+        ),
+        migrations.AddField(
+            model_name='alertrule',
+            name='channels',
+            field=models.ManyToManyField(blank=True, related_name='rules', through='controlplane.RuleChannel', to='controlplane.channel'),
+        ),
+        migrations.CreateModel(
             name='Silence',
             fields=[
                 ('version', models.PositiveIntegerField(default=1, editable=False)),
@@ -152,14 +180,6 @@ class Migration(migrations.Migration):
             model_name='channel',
             constraint=models.CheckConstraint(condition=models.Q(('name__regex', '^[^[:cntrl:][:space:]]([^[:cntrl:]]*[^[:cntrl:][:space:]])?$')), name='channel_name_label', violation_error_message='A name has no line breaks or tabs, and no blanks around it.'),
         ),
-        migrations.AddConstraint(
-            model_name='alertrule',
-            constraint=models.UniqueConstraint(models.F('organisation'), django.db.models.functions.text.Lower('name'), name='alert_rule_name_unique', nulls_distinct=False, violation_error_message='There is a rule of this name already.'),
-        ),
-        migrations.AddConstraint(
-            model_name='alertrule',
-            constraint=models.CheckConstraint(condition=models.Q(('name__regex', '^[^[:cntrl:][:space:]]([^[:cntrl:]]*[^[:cntrl:][:space:]])?$')), name='alert_rule_name_label', violation_error_message='A name has no line breaks or tabs, and no blanks around it.'),
-        ),
         migrations.AddIndex(
             model_name='episode',
             index=models.Index(fields=['organisation', '-opened_at'], name='episode_newest'),
@@ -181,7 +201,27 @@ class Migration(migrations.Migration):
             index=models.Index(fields=['organisation', '-created_at'], name='delivery_newest'),
         ),
         migrations.AddConstraint(
+            model_name='rulechannel',
+            constraint=models.UniqueConstraint(fields=('rule', 'channel'), name='rule_channel_unique'),
+        ),
+        migrations.AddConstraint(
+            model_name='alertrule',
+            constraint=models.UniqueConstraint(models.F('organisation'), django.db.models.functions.text.Lower('name'), name='alert_rule_name_unique', nulls_distinct=False, violation_error_message='There is a rule of this name already.'),
+        ),
+        migrations.AddConstraint(
+            model_name='alertrule',
+            constraint=models.CheckConstraint(condition=models.Q(('name__regex', '^[^[:cntrl:][:space:]]([^[:cntrl:]]*[^[:cntrl:][:space:]])?$')), name='alert_rule_name_label', violation_error_message='A name has no line breaks or tabs, and no blanks around it.'),
+        ),
+        migrations.AddConstraint(
             model_name='silence',
             constraint=models.CheckConstraint(condition=models.Q(('ends_at__gt', models.F('created_at'))), name='silence_ends_later'),
+        ),
+        migrations.RunSQL(
+            [f"ALTER TABLE controlplane_{parent} ADD CONSTRAINT {parent}_of_organisation UNIQUE (id, organisation_id)" for parent in PARENTS],
+            [f"ALTER TABLE controlplane_{parent} DROP CONSTRAINT {parent}_of_organisation CASCADE" for parent in PARENTS],
+        ),
+        migrations.RunSQL(
+            [reference(*one) for one in REFERENCES],
+            migrations.RunSQL.noop,
         ),
     ]

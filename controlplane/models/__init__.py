@@ -16,7 +16,7 @@ from controlplane.models.budgets import (
     BudgetReading,
     BudgetUpkeep,
 )
-from controlplane.models.channels import Channel, Delivery
+from controlplane.models.channels import Channel, Delivery, RuleChannel
 from controlplane.models.gateways import GatewaySetting
 from controlplane.models.idempotency import KeptAnswer
 from controlplane.models.keys import Key, KeyDigest, KeyRoute
@@ -85,6 +85,7 @@ __all__ = [
     "RoleBinding",
     "Route",
     "RouteTarget",
+    "RuleChannel",
     "RuleMinute",
     "ServiceAccount",
     "Silence",

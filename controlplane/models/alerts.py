@@ -53,7 +53,9 @@ class AlertRule(VersionedRow):
     window_s = PositiveIntegerField(default=0)
     for_s = PositiveIntegerField(default=0)
     severity = CharField(max_length=16, choices=severities, default=Severity.WARNING.value)
-    channels = ManyToManyField("controlplane.Channel", related_name="rules", blank=True)
+    channels = ManyToManyField(
+        "controlplane.Channel", through="controlplane.RuleChannel", related_name="rules", blank=True
+    )
     tells_resolved = BooleanField(default=True)
     is_enabled = BooleanField(default=True)
 

@@ -10,6 +10,7 @@ from django.db.models import (
     ForeignKey,
     Index,
     JSONField,
+    Model,
     PositiveIntegerField,
     Q,
     TextField,
@@ -19,7 +20,7 @@ from django.db.models.functions import Lower
 from django.utils import timezone
 
 from controlplane.decisions.alert_kinds import DeliveryState
-from controlplane.models.alerts import Episode
+from controlplane.models.alerts import AlertRule, Episode
 from controlplane.models.kinds import channel_kinds, delivery_kinds, delivery_states
 from controlplane.models.organisations import Organisation
 from controlplane.models.rows import (
@@ -80,6 +81,22 @@ class Channel(VersionedRow):
     def is_dead(self) -> bool:
         """Whether it was switched off because it kept failing."""
         return not self.is_enabled and self.disabled_reason != ""
+
+
+class RuleChannel(Model):
+    """A rule tells a channel; both belong to the organisation."""
+
+    organisation = ForeignKey(Organisation, CASCADE, related_name="+", null=True)
+    rule = ForeignKey(AlertRule, CASCADE, related_name="+")
+    channel = ForeignKey(Channel, CASCADE, related_name="+")
+
+    class Meta:
+        constraints = [
+            UniqueConstraint(fields=["rule", "channel"], name="rule_channel_unique"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.rule_id} tells {self.channel_id}"
 
 
 class Delivery(VersionedRow):

@@ -7,10 +7,12 @@ its status and `Retry-After` count.
 
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from ipaddress import ip_address
 from ssl import create_default_context
+from threading import Timer
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -21,7 +23,9 @@ from controlplane.notify.base import Undelivered
 from inference.decisions.egress import is_forbidden_endpoint, problem_with_address
 
 TIMEOUT_S = 10.0
-_MOST_READ = 64 * 1024
+"""Of each step; a receiver that gives byte by byte is left after WHOLE_S."""
+
+WHOLE_S = 20.0
 _PRIVATE = (
     "points at a private or loopback address; HEADWORKS_ALLOW_PRIVATE_WEBHOOKS=1 on the host "
     "allows that"
@@ -52,10 +56,12 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> int:
     port = parts.port or (443 if parts.scheme == "https" else 80)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     connection = _connection(parts.scheme, parts.hostname or "", port)
+    clock = Timer(WHOLE_S, _hang_up, [connection])
+    clock.start()
     try:
         connection.request("POST", path, body=body, headers=dict(headers))
         response = connection.getresponse()
-        response.read(_MOST_READ)
+        # what it says beside its status is read by nobody
         status, retry_after = response.status, response.getheader("Retry-After")
     except TimeoutError as error:
         raise Undelivered(Failure(f"No answer within {TIMEOUT_S:.0f} s.")) from error
@@ -63,11 +69,20 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> int:
         # only the kind: the message may hold the address, which may be a secret
         raise Undelivered(Failure(f"No connection: {type(error).__name__}.")) from error
     finally:
+        clock.cancel()
         connection.close()
     failure = failure_of_status(status, _seconds(retry_after))
     if failure is not None:
         raise Undelivered(failure)
     return status
+
+
+def _hang_up(connection: HTTPConnection) -> None:
+    """End a call from outside: whoever waits for its answer is told that there is none."""
+    sock = connection.sock
+    if sock is not None:
+        with suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)
 
 
 def _connection(scheme: str, host: str, port: int) -> HTTPConnection:

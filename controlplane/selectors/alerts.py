@@ -17,7 +17,7 @@ from controlplane.decisions.alert_kinds import (
     AlertScope,
     DeliveryState,
     EpisodeState,
-    value_words,
+    breach_words,
 )
 from controlplane.models import (
     AlertRule,
@@ -127,14 +127,13 @@ def list_firing(organisation: Organisation) -> Sequence[Firing]:
             one.pk,
             one.severity,
             f"{one.name}: {one.subject_name or one.subject_id}",
-            f"{value_words(one.kind, one.value)}, where {value_words(one.kind, one.threshold)} "
-            "alerts.",
+            breach_words(one.kind, one.value, one.threshold, one.subject_name or one.subject_id),
         )
         for one in rows.exclude(quiet).order_by("opened_at", "pk")[:MOST_TOLD]
     ]
 
 
-def list_watching(now: datetime) -> Sequence[AlertRule]:
+def list_watching() -> Sequence[AlertRule]:
     """The rules that are on, for who looks at all of them."""
     return list(AlertRule.objects.filter(is_enabled=True).order_by("pk"))
 

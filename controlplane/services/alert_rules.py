@@ -66,7 +66,7 @@ def create_alert_rule(
         _check(rule)
         found = _channels(organisation, channels)
         rows.insert(rule)
-        rule.channels.set(found)
+        _tell(rule, found)
         edits.note(actor, "create", NOUN, rule, after=_told(rule, found))
     return rule
 
@@ -190,8 +190,13 @@ def _change_channels(
     before, after = _names(rule.channels.all()), _names(found)
     if before == after:
         return {}, {}
-    rule.channels.set(found)
+    _tell(rule, found)
     return {"channels": before}, {"channels": after}
+
+
+def _tell(rule: AlertRule, channels: Sequence[Channel]) -> None:
+    home = {"organisation_id": rule.organisation_id}
+    rule.channels.set(channels, through_defaults=home)
 
 
 def _names(channels: Iterable[Channel]) -> list[str]:

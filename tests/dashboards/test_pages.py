@@ -35,7 +35,7 @@ from tests.dashboards.living import LivingFleet
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
-QUERIES = 14
+QUERIES = 15
 PASSWORD = "a-long-enough-passphrase-4"
 
 

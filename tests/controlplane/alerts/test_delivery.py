@@ -1,6 +1,7 @@
 """Messages: each goes out once, whatever receivers, workers and channels do."""
 
 import json
+import threading
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -156,6 +157,20 @@ def test_a_channel_that_keeps_failing_is_switched_off_says_so_and_comes_back_wit
     assert len(sink.posts) == 2
     episode.refresh_from_db()
     assert episode.state == "resolved"
+
+
+def test_a_receiver_that_keeps_a_call_for_too_long_is_left(
+    hook: Channel, sink: Sink, actor: Actor, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controlplane.notify.posting.WHOLE_S", 0.1)
+    is_left = threading.Event()
+    sink.on_post = lambda: is_left.wait(30)
+    send_test(actor, channel_id=hook.pk)
+    clock.pass_s(1)
+    assert clock.sends() == 1
+    is_left.set()
+    assert the_only().state == "queued"
+    assert the_only().error.startswith("No connection: ")
 
 
 def test_a_redirect_is_not_followed(hook: Channel, sink: Sink, actor: Actor, clock: Clock) -> None:

@@ -49,7 +49,7 @@ def test_it_fires_once_is_told_once_and_its_end_too(
     (post,) = sink.posts
     told = json.loads(post.body)
     assert told["title"] == "Firing: down, pool mine"
-    assert told["text"] == "pool mine: 100 %, where 100 % alerts."
+    assert told["text"] == "Pool down at pool mine: 100 %; 100 % or more is an alert."
     (alert,) = told["alerts"]
     assert (alert["value"], alert["threshold"], alert["severity"]) == (100.0, 100.0, "critical")
     episode = Episode.objects.get()

@@ -1,12 +1,16 @@
 """What the database itself refuses, whoever writes."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import DatabaseError, IntegrityError, connection, transaction
+from django.utils import timezone
 
 from controlplane.models import (
     AuditEntry,
+    Channel,
+    Delivery,
     Installation,
     Key,
     KeyRoute,
@@ -17,7 +21,9 @@ from controlplane.models import (
     RoleBinding,
     Route,
     RouteTarget,
+    RuleChannel,
     ServiceAccount,
+    Silence,
     User,
 )
 from controlplane.services.actors import Actor
@@ -56,6 +62,13 @@ def test_rows_of_two_organisations_cannot_refer_to_each_other(
 ) -> None:
     other = create_organisation(actor, name="Other")
     key = admin.made("/keys/", {"name": "k"})
+    channel = {"name": "ops", "kind": "email", "recipients": ["ops@example.com"]}
+    admin.made("/channels/", channel)
+    admin.made("/deliveries/", {"channel": "ops"})
+    rule = {"name": "down", "kind": "pool_down", "scope": "pool", "channels": ["ops"]}
+    admin.made("/alert-rules/", rule)
+    ends_at = (timezone.now() + timedelta(hours=1)).isoformat()
+    admin.made("/silences/", {"rule": "down", "reason": "works", "ends_at": ends_at})
     moved = [
         lambda: Pool.objects.update(organisation=other),
         lambda: Route.objects.update(organisation=other),
@@ -70,6 +83,10 @@ def test_rows_of_two_organisations_cannot_refer_to_each_other(
             output_nanousd_per_mtok=1,
         ),
         lambda: RoleBinding.objects.update(organisation=other),
+        lambda: RuleChannel.objects.update(organisation=other),
+        lambda: Channel.objects.update(organisation=other),
+        lambda: Silence.objects.update(organisation=other),
+        lambda: Delivery.objects.update(organisation=other),
     ]
     for write in moved:
         refused(write)
