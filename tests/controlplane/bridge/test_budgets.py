@@ -17,6 +17,7 @@ from django.utils import timezone
 from redis import Redis
 
 from controlplane.bridge.budgets import keep_budgets
+from controlplane.bridge.system import budgets_part
 from controlplane.compiler import budget_record
 from controlplane.models import (
     Budget,
@@ -175,8 +176,15 @@ def test_an_emptied_store_is_told_what_nobody_living_tells(world: World) -> None
     world.settle(account, 200)
     assert world.tick() == "the ledger catches up"
     assert not world.is_seeded()
-    world.tick(2)
+    part = budgets_part(world.now)
+    assert (part.state, part.detail) == (
+        "degraded",
+        "gateways refuse what blocking budgets bear on: the ledger catches up",
+    )
+    world.tick()
     assert world.is_seeded()
+    assert budgets_part(world.now).state == "ok"
+    assert budgets_part(world.now + timedelta(minutes=2)).state == "stale"
     assert (world.settled(account), world.own(account)) == (500, 300)
     assert world.store.hget(account.key, "w") == b"1"
     left_ms = world.store.pttl(account.key)
