@@ -195,11 +195,14 @@ class _Step:
         log.info("counters of budgets corrected", why=why, accounts=len(told))
 
     def _marks(self, budgets: Sequence[str]) -> dict[str, object]:
-        return {
-            "budgets": list(budgets),
-            "processes": dict(marks_of(_fleet().vitals)),
-            "at": self._store_time(),
-        }
+        at = self._store_time()
+        processes = marks_of(_fleet().vitals, self._seen(), now_s=at)
+        return {"budgets": list(budgets), "processes": dict(processes), "at": at}
+
+    def _seen(self) -> Mapping[str, float]:
+        """When processes last wrote their record, by the store's clock."""
+        found = self.store.zrange(SEEN, 0, -1, withscores=True)
+        return {name.decode(errors="replace"): float(at) for name, at in found}
 
     def _store_time(self) -> float:
         seconds, micros = self.store.time()
@@ -210,14 +213,10 @@ class _Step:
         nothing."""
         marks = self.upkeep.marks
         if "stream" not in marks:
-            seen = {
-                name.decode(errors="replace"): at
-                for name, at in self.store.zrange(SEEN, 0, -1, withscores=True)
-            }
             late = laggards(
                 marks["processes"],
                 _fleet().vitals,
-                seen,
+                self._seen(),
                 then_s=marks["at"],
                 now_s=self._store_time(),
             )

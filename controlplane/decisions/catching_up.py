@@ -14,12 +14,25 @@ GONE_S = 65.0
 """What a process left in its journal when it died is fed within a minute, by any other there."""
 
 Mark = tuple[float, float]
-"""Of a process: when it started, and when it wrote its record, by its own clock."""
+"""Of a process: when it started, and what time it was then, both by its own clock."""
 
 
-def marks_of(vitals: Iterable[Vitals]) -> Mapping[str, Mark]:
-    """What to remember of the moment, by process."""
-    return {one.process: (one.started_at, one.written_at) for one in _gateways(vitals)}
+def marks_of(
+    vitals: Iterable[Vitals], seen: Mapping[str, float], *, now_s: float
+) -> Mapping[str, Mark]:
+    """What to remember of the moment, by process.
+
+    `seen` is when each process wrote its record and `now_s` the moment, by the store's clock; a
+    record nobody knows the age of is as old as one can be.
+    """
+    ages = {
+        one.process: max(now_s - seen.get(one.process, now_s - VITALS_LIFE_S), 0.0)
+        for one in _gateways(vitals)
+    }
+    return {
+        one.process: (one.started_at, one.written_at + ages[one.process])
+        for one in _gateways(vitals)
+    }
 
 
 def laggards(
@@ -37,8 +50,8 @@ def laggards(
     live = {one.process: one for one in _gateways(vitals)}
     found = {
         process
-        for process, (started_at, written_at) in marks.items()
-        if not _has_handed_over(live.get(process), started_at, written_at, then_s, now_s)
+        for process, (started_at, since) in marks.items()
+        if not _has_handed_over(live.get(process), started_at, since, then_s, now_s)
     }
     found |= {
         process
@@ -49,12 +62,10 @@ def laggards(
 
 
 def _has_handed_over(
-    one: Vitals | None, started_at: float, written_at: float, then_s: float, now_s: float
+    one: Vitals | None, started_at: float, since: float, then_s: float, now_s: float
 ) -> bool:
     if one is None or one.started_at != started_at:
         return now_s - then_s >= GONE_S
-    # the record of then was that old at most, so this is after it by the process's own clock
-    since = written_at + VITALS_LIFE_S
     if one.written_at < since:
         return False
     return one.journal_backlog <= sum(row.requests for row in one.traffic if row.at >= since)

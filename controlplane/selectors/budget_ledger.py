@@ -13,13 +13,16 @@ from django.db import OperationalError, connection, transaction
 from controlplane.decisions.budget_sums import BUCKET_S, Spending
 from inference.contract.kinds import BudgetSubject
 from inference.contract.snapshot import BudgetRecord, BudgetScope
-from inference.decisions.budgets import Account, Period
+from inference.decisions.budgets import Account, Period, is_by_caller
 
 PATIENCE_MS = 2_000
 """How long a page waits for what a budget would have done."""
 
 _BEFORE_S = 3_600
 """An end may say it was this much before its request came: clocks are set back."""
+
+_LATEST_DAYS = 2
+"""No request ends later after its period than this; what is under way is all read in any case."""
 
 _CANCELLED = "57014"
 
@@ -60,12 +63,14 @@ def ledger_query(
     """The reading of the ledger that a budget's accounts are filled from.
 
     A row a combination of subjects and bucket: whether it came in the current period, the bucket's
-    first second, booked cost, attempts, those of unknown cost, the subjects. Requests belong to
-    the time at which they came.
+    first second (0 where there are none), booked cost, attempts, those of unknown cost, the
+    subjects. Requests belong to the time at which they came.
     """
     sides = [_side(scope) for scope in budget.scopes]
     length = BUCKET_S[budget.period]
     at = f"floor(extract(epoch FROM r.received_at) / {length}) * {length}"
+    if is_by_caller(budget):
+        at = "0"
     subjects = ", ".join(f"{one.value} AS subject_{place}" for place, one in enumerate(sides))
     since, begin, end = (
         datetime.fromtimestamp(one, UTC) for one in (since_s, current.starts_s, current.ends_s)
@@ -77,13 +82,14 @@ def ledger_query(
         f"COUNT(*) FILTER (WHERE c.cost_nanousd IS NULL) AS unknown, {subjects} "
         "FROM controlplane_request r JOIN controlplane_charge c USING (event_id, day) "
         f"{' '.join(one.join for one in sides)} "
-        "WHERE r.organisation_id = %s AND r.day >= %s AND r.at >= %s "
+        "WHERE r.organisation_id = %s AND r.day >= %s AND r.day <= %s AND r.at >= %s "
         "AND r.received_at >= %s AND r.received_at < %s AND "
         f"{' AND '.join(one.condition for one in sides)} "
         f"GROUP BY 1, 2, {', '.join(str(6 + place) for place in range(len(sides)))}"
     )
     asked = [value for one in sides for value in one.asked]
-    where = (budget.organisation_id, early.date(), early, since, end, *asked)
+    last = (end + timedelta(days=_LATEST_DAYS)).date()
+    where = (budget.organisation_id, early.date(), last, early, since, end, *asked)
     return statement, (begin, *where)
 
 

@@ -91,11 +91,10 @@ def list_uncounted(now: datetime) -> Sequence[Budget]:
     ]
 
 
-def begin_to_count(budget: Budget, now: datetime) -> int:
+def begin_to_count(budget: Budget, now: datetime) -> None:
     """Count a budget from now on, and add what its present period and the one before had already.
 
-    The recorder waits for as long as it takes to mark that, not for the reading. Returns how many
-    accounts it found.
+    The recorder waits for as long as it takes to mark that, not for the reading.
     """
     record, time_zone = budget_record(budget), budget.organisation.time_zone
     zone = zone_of(time_zone)
@@ -114,14 +113,10 @@ def begin_to_count(budget: Budget, now: datetime) -> int:
             # a cursor sees what was there when it was declared, however late it is read
             cursor.execute(f"DECLARE budget_fill NO SCROLL CURSOR FOR {statement}", values)
             _unlock()
-            filled = 0
             while rows := _fetched(cursor):
-                spendings = spendings_of(rows, record, before, current)
-                _write(spendings, now)
-                filled += len(spendings)
+                _write(spendings_of(rows, record, before, current), now)
             cursor.execute("CLOSE budget_fill")
             BudgetCount.objects.filter(pk=budget.pk).update(is_filled=True)
-    return filled
 
 
 @contextmanager

@@ -67,7 +67,7 @@ def spend(organisation_id: str, days: int) -> None:
     ends = []
     for number, user in enumerate(USERS):
         at = datetime.fromtimestamp(week.starts_s, tz=now.tzinfo)
-        at += timedelta(days=days - 7, hours=1 + 5 * number)
+        at += timedelta(days=days - 7, hours=5 * number)
         if at >= now:
             continue
         at_ms = int(at.timestamp() * 1000)

@@ -197,7 +197,10 @@ def process(name: str = "g/0", **changes: Any) -> Vitals:
 
 
 def lags(now: list[Vitals], *, now_s: float = 110.0, **seen: float) -> tuple[str, ...]:
-    marks = marks_of([process(), process("pools", role=ProcessRole.POOLS)])
+    # written five seconds before, so by its own clock it was 105 then
+    there = [process(), process("pools", role=ProcessRole.POOLS)]
+    marks = marks_of(there, {"g/0": 95.0}, now_s=100.0)
+    assert marks_of(there, {}, now_s=100.0) == marks
     names = {name.replace("_", "/"): when for name, when in seen.items()}
     return laggards(marks, now, names, then_s=100.0, now_s=now_s)
 

@@ -1,12 +1,13 @@
 """The forms of a budget: how much in what time for whom, and more for a time."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, ClassVar
 
 from django.forms import BooleanField, CharField, ChoiceField, DateTimeField, IntegerField
 
-from controlplane.console.formats import dollars
+from controlplane.console.formats import dollars, minute
 from controlplane.console.forms.base import NounForm, Values, bounds_of
 from controlplane.console.forms.money import DollarsField
 from controlplane.decisions.budgets import period_words, scopes_words
@@ -254,6 +255,8 @@ class RaiseForm(NounForm):
     def shown(self, name: str, value: Any) -> str:
         if name == "raised_to_nanousd" and value is not None:
             return dollars(int(value))
+        if name == "raised_until" and value is not None:
+            return minute(datetime.fromisoformat(value), self.scope.zone)
         return super().shown(name, value)
 
     def document(self, values: Values) -> dict[str, Any]:

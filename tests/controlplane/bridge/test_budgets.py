@@ -3,18 +3,21 @@
 A gateway is played by the fields its process keeps in a counter, and by its vitals record.
 """
 
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, connections
 from django.utils import timezone
 from redis import Redis
 
 from controlplane.bridge.budgets import keep_budgets
+from controlplane.bridge.system import budgets_part
 from controlplane.compiler import budget_record
 from controlplane.models import (
     Budget,
@@ -27,7 +30,7 @@ from controlplane.models import (
 from controlplane.services.actors import Actor
 from controlplane.services.budget_accounts import begin_to_count
 from controlplane.services.budgets import create_budget, delete_budget, update_budget
-from controlplane.services.organisations import create_organisation
+from controlplane.services.organisations import create_organisation, update_organisation
 from controlplane.services.usage import record_usage
 from inference.contract.codec import encode_vitals
 from inference.contract.events import End
@@ -51,6 +54,12 @@ TICK = timedelta(seconds=5)
 SCOPES = [{"subject": "organisation", "subject_id": None}]
 
 
+def _midst() -> datetime:
+    """A moment to come, far from the ends of its hour, day and month."""
+    later = timezone.now() + timedelta(days=31)
+    return later.replace(day=10, hour=12, minute=10, second=0, microsecond=0)
+
+
 @dataclass
 class World:
     """A ledger, a store with one gateway process, and the job that keeps their budgets."""
@@ -58,7 +67,7 @@ class World:
     store: Redis
     actor: Actor
     home: Organisation
-    now: datetime = field(default_factory=timezone.now)
+    now: datetime = field(default_factory=_midst)
     numbers: int = 0
     process: str = "gw-1/0"
     started_at: float = 1.0
@@ -167,8 +176,15 @@ def test_an_emptied_store_is_told_what_nobody_living_tells(world: World) -> None
     world.settle(account, 200)
     assert world.tick() == "the ledger catches up"
     assert not world.is_seeded()
-    world.tick(2)
+    part = budgets_part(world.now)
+    assert (part.state, part.detail) == (
+        "degraded",
+        "gateways refuse what blocking budgets bear on: the ledger catches up",
+    )
+    world.tick()
     assert world.is_seeded()
+    assert budgets_part(world.now).state == "ok"
+    assert budgets_part(world.now + timedelta(minutes=2)).state == "stale"
     assert (world.settled(account), world.own(account)) == (500, 300)
     assert world.store.hget(account.key, "w") == b"1"
     left_ms = world.store.pttl(account.key)
@@ -293,6 +309,62 @@ def test_a_new_budget_counts_what_the_month_has_seen_and_an_edit_keeps_it(world:
     assert not BudgetAccount.objects.filter(budget_id=budget.pk).exists()
 
 
+def test_a_budget_that_was_off_or_whose_zone_moved_is_told_anew_and_periods_begin_at_nothing(
+    world: World,
+) -> None:
+    world.live()
+    budget = world.budget(period="hour")
+    world.tick()
+    update_budget(world.actor, budget_id=budget.pk, changes={"is_enabled": False})
+    world.record(80)
+    world.tick()
+    account = world.account(budget)
+    assert world.settled(account) == 0
+    update_budget(world.actor, budget_id=budget.pk, changes={"is_enabled": True})
+    world.tick(4)
+    assert world.settled(account) == 80
+    world.now += timedelta(hours=1)
+    world.record(5)
+    assert world.settled(world.account(budget)) == 0
+    world.tick(16)
+    assert world.settled(world.account(budget)) == 5
+    update_budget(world.actor, budget_id=budget.pk, changes={"period": "month"})
+    zone = {"time_zone": "Asia/Kathmandu"}
+    update_organisation(world.actor, organisation_id=world.home.pk, changes=zone)
+    world.tick(4)
+    row = BudgetAccount.objects.get(starts_at__lte=world.now, ends_at__gt=world.now)
+    assert row.starts_at.astimezone(ZoneInfo("Asia/Kathmandu")).strftime("%d %H:%M") == "01 00:00"
+    assert world.store.hget(row.key, f"g:{BUDGET_LEDGER}") == b"85"
+
+
+def test_what_is_recorded_while_counting_begins_is_counted_once(world: World) -> None:
+    budget = world.budget()
+    batches = [[world.end(1) for _ in range(5)] for _ in range(60)]
+    is_running = threading.Event()
+
+    def record() -> None:
+        try:
+            for place, batch in enumerate(batches):
+                record_usage(batch, now=world.now)
+                if place == 5:
+                    is_running.set()
+        finally:
+            is_running.set()
+            connections.close_all()
+
+    recorders = threading.Thread(target=record)
+    recorders.start()
+    is_running.wait()
+    rounds = 0
+    while recorders.is_alive():
+        begin_to_count(budget, world.now)
+        rounds += 1
+    recorders.join()
+    assert rounds > 1
+    assert BudgetAccount.objects.get().spent_nanousd == 300
+    assert sum(BudgetBucket.objects.values_list("spent_nanousd", flat=True)) == 300
+
+
 def test_one_budget_that_cannot_be_read_holds_up_no_other(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,13 +372,13 @@ def test_one_budget_that_cannot_be_read_holds_up_no_other(
     world.record(30)
     bad, good = world.budget("bad"), world.budget("good")
 
-    def count(budget: Budget, now: datetime) -> int:
+    def count(budget: Budget, now: datetime) -> None:
         if budget.pk == bad.pk:
             BudgetCount.objects.update_or_create(
                 pk=bad.pk, defaults={"definition": "", "since": now}
             )
             raise OperationalError("too long")
-        return begin_to_count(budget, now)
+        begin_to_count(budget, now)
 
     monkeypatch.setattr("controlplane.bridge.budgets.begin_to_count", count)
     world.tick(5)

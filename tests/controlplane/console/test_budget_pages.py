@@ -148,6 +148,7 @@ def test_a_raise_is_reviewed_and_has_an_end(finance: Reader, actor: Actor) -> No
     assert "A raise has an end; say when." in flow.words
     flow.send("review", raised_to_nanousd="30", raised_until="2100-01-01T10:00")
     assert "At 1 Jan 2100 10:00 the budget's own amount holds again" in flow.words
+    assert "Until not set 1 Jan 2100 10:00" in flow.words
     assert f"/api/v1/budgets/{row.pk}/raise/" in flow.page
     assert "Give a reason" in words_of(flow.send("save").content.decode())
     assert flow.send("save", reason="launch").status_code == 302
