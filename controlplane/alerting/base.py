@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Protocol
 
+from django.utils import timezone
+
 from controlplane.bridge.conditions import Entries, entries_by_pool
 from controlplane.bridge.vitals import Fleet, read_fleet
 from controlplane.models import AlertRule
@@ -31,9 +33,10 @@ class Question:
     def of(cls, rule: AlertRule) -> "Question":
         return cls(rule.kind, rule.organisation_id, rule.scope, rule.scope_id, rule.window_s)
 
-    def places(self) -> Sequence[Place]:
-        """Where it is watched now."""
-        return places_of(self.organisation_id, self.scope, self.scope_id)[:MOST_PLACES]
+    def places(self, at: datetime | None = None) -> Sequence[Place]:
+        """Where it is watched then, now unless another time is said."""
+        at = at or timezone.now()
+        return places_of(self.organisation_id, self.scope, self.scope_id, at)[:MOST_PLACES]
 
 
 @dataclass(frozen=True, slots=True)

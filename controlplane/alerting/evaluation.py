@@ -32,6 +32,6 @@ def evaluate(now: datetime) -> int:
 def look(rule: AlertRule, facts: Facts, now: datetime) -> None:
     """Measure what the rule watches now, and write down what follows."""
     question = Question.of(rule)
-    places = question.places()
+    places = question.places(now)
     values = REGISTRY[AlertKind(rule.kind)](question, places, Grid(now), facts)
     episodes.note_looks(rule, places, {pk: told[-1] for pk, told in values.items()}, now)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from controlplane.alerting.base import Measure
 from controlplane.alerting.measures import (
     breaker_open,
+    budget_used,
     dead_channel,
     error_rate,
     first_token,
@@ -24,4 +25,5 @@ REGISTRY: Mapping[AlertKind, Measure] = {
     AlertKind.GATEWAY_SILENT: gateway_silent.measure,
     AlertKind.DEAD_CHANNEL: dead_channel.measure,
     AlertKind.LEDGER_BEHIND: ledger_behind.measure,
+    AlertKind.BUDGET_USED: budget_used.measure,
 }

@@ -16,15 +16,18 @@ class AlertKind(StrEnum):
     GATEWAY_SILENT = "gateway_silent"
     DEAD_CHANNEL = "dead_channel"
     LEDGER_BEHIND = "ledger_behind"
+    BUDGET_USED = "budget_used"
 
 
 class AlertScope(StrEnum):
-    """Where it is watched: the installation, organisations, or pools or routes, each apart."""
+    """Where it is watched: the installation, organisations, or pools, routes or budgets, each
+    apart."""
 
     ALL = "all"
     ORGANISATION = "organisation"
     POOL = "pool"
     ROUTE = "route"
+    BUDGET = "budget"
 
 
 class Severity(StrEnum):
@@ -71,6 +74,7 @@ class DeliveryState(StrEnum):
 
 _TRAFFIC = (AlertScope.ORGANISATION, AlertScope.ROUTE, AlertScope.POOL, AlertScope.ALL)
 _POOLS = (AlertScope.POOL,)
+_BUDGETS = (AlertScope.BUDGET,)
 _WHOLE = (AlertScope.ORGANISATION, AlertScope.ALL)
 
 MOMENT = (0, 0)
@@ -81,7 +85,8 @@ MOMENT = (0, 0)
 class Traits:
     """One kind: its words, its unit, where it can be watched and in which bounds.
 
-    It fires at `threshold` or more. `windows` are the least and the greatest window, in seconds,
+    It fires at `threshold` or more; where places have thresholds of their own, at each of those
+    that isn't below it. `windows` are the least and the greatest window, in seconds,
     MOMENT where none is looked at. `has_history` tells whether it can be asked of the past.
     """
 
@@ -179,6 +184,15 @@ TRAITS: Mapping[AlertKind, Traits] = {
         threshold=60.0,
         least=1.0,
         most=86_400.0,
+    ),
+    AlertKind.BUDGET_USED: Traits(
+        "Budget used",
+        "share of a budget that is spent, at each of its own thresholds from this one on",
+        "%",
+        _BUDGETS,
+        threshold=50.0,
+        least=1.0,
+        most=1_000.0,
     ),
 }
 

@@ -31,6 +31,7 @@ from controlplane.models import (
     Silence,
 )
 from controlplane.selectors.access import Access
+from controlplane.selectors.budget_places import list_near
 
 MOST_TOLD = 20
 """Of more alerts at once, the Overview lists the oldest."""
@@ -41,10 +42,11 @@ WHOLE_ID = "all"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One place that a rule watches."""
+    """One place that a rule watches; some have a threshold of their own."""
 
     id: str
     name: str
+    threshold: float | None = None
 
 
 def list_alert_rules(access: Access) -> QuerySet[AlertRule]:
@@ -138,10 +140,15 @@ def list_watching() -> Sequence[AlertRule]:
     return list(AlertRule.objects.filter(is_enabled=True).order_by("pk"))
 
 
-def places_of(organisation_id: str | None, scope: str, scope_id: str | None) -> Sequence[Place]:
+def places_of(
+    organisation_id: str | None, scope: str, scope_id: str | None, now: datetime
+) -> Sequence[Place]:
     """The places a rule watches now, by name; a place that is gone is none."""
     if scope == AlertScope.ALL:
         return (Place(WHOLE_ID, "the whole installation"),)
+    if scope == AlertScope.BUDGET:
+        near = list_near(organisation_id, scope_id, now)
+        return [Place(one.id, one.name, one.threshold_percent) for one in near]
     kinds = {AlertScope.POOL: Pool, AlertScope.ROUTE: Route, AlertScope.ORGANISATION: Organisation}
     rows = kinds[AlertScope(scope)]._default_manager.all()
     if organisation_id is not None:

@@ -15,7 +15,7 @@ from controlplane.decisions.alert_kinds import (
     value_words,
 )
 from controlplane.errors import Invalid
-from controlplane.models import AlertRule, Channel, Organisation, Pool, Route
+from controlplane.models import AlertRule, Budget, Channel, Organisation, Pool, Route
 from controlplane.services import edits, rows
 from controlplane.services.actors import Actor
 from controlplane.services.episodes import end_episodes
@@ -121,15 +121,21 @@ def delete_alert_rule(actor: Actor, *, rule_id: str, expected_version: int | Non
 
 
 def find_place(organisation: Organisation | None, scope: str, asked: str | None) -> str | None:
-    """The id of the one pool or route that is meant, by its id or name; None: each, or the whole.
+    """The id of the one pool, route or budget that is meant, by its id or name.
+
+    None is each of them, or the whole.
 
     Raises Invalid at `scope_id`.
     """
-    kinds: Mapping[str, Any] = {AlertScope.POOL.value: Pool, AlertScope.ROUTE.value: Route}
+    kinds: Mapping[str, Any] = {
+        AlertScope.POOL.value: Pool,
+        AlertScope.ROUTE.value: Route,
+        AlertScope.BUDGET.value: Budget,
+    }
     if asked is None:
         return None
     if scope not in kinds:
-        raise Invalid.field("scope_id", "Only pools and routes are named; leave this out.")
+        raise Invalid.field("scope_id", "Only pools, routes and budgets are named; leave this out.")
     found = kinds[scope]._default_manager.all()
     if organisation is not None:
         found = found.filter(organisation=organisation)

@@ -36,6 +36,7 @@ TOLD_ALONE = 3
 KEPT_FOR = timedelta(days=90)
 _END_TOLD_WITHIN = timedelta(hours=1)
 _GONE = "What it was about is gone."
+_SETTLED = "Its period is over, or there is more of it now."
 _LOWER = "The value is lower again."
 
 Values = Mapping[str, float | None]
@@ -56,11 +57,13 @@ def note_looks(
         known = {one.subject_id: one for one in current.standings.all()}
         if any(one.seen_at >= now for one in known.values()):
             return {}
-        terms = Terms(current.threshold, current.for_s)
         verdicts: dict[str, Verdict] = {}
         looks: list[tuple[str, Standing, float | None]] = []
         for place in places:
+            if place.threshold is not None and place.threshold < current.threshold:
+                continue
             value = values.get(place.id)
+            terms = Terms(place.threshold or current.threshold, current.for_s)
             standing, verdict = judge(terms, _standing(known.get(place.id)), value, now)
             looks.append((place.id, standing, value))
             verdicts[place.id] = verdict
@@ -69,7 +72,8 @@ def note_looks(
         gone = known.keys() - {place.id for place in places}
         if gone:
             current.standings.filter(subject_id__in=gone).delete()
-            end_episodes(current.episodes.filter(subject_id__in=gone), _GONE, now)
+            why = _SETTLED if current.kind == AlertKind.BUDGET_USED else _GONE
+            end_episodes(current.episodes.filter(subject_id__in=gone), why, now)
     return verdicts
 
 
@@ -129,7 +133,7 @@ def _open(rule: AlertRule, place: Place, value: float | None, now: datetime) -> 
             scope=rule.scope,
             subject_id=place.id,
             subject_name=place.name,
-            threshold=rule.threshold,
+            threshold=place.threshold or rule.threshold,
             window_s=rule.window_s,
             severity=rule.severity,
             value=value,

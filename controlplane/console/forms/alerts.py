@@ -48,6 +48,7 @@ _WAITS = (0, 30, 60, 120, 300, 600, 900, 1_800, 3_600)
 _SCOPES = {
     AlertScope.POOL.value: "one pool, or each",
     AlertScope.ROUTE.value: "one route, or each",
+    AlertScope.BUDGET.value: "one budget, or each",
     AlertScope.ORGANISATION.value: "the whole organisation",
     AlertScope.ALL.value: "the whole installation",
 }
