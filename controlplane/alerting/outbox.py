@@ -27,6 +27,7 @@ log = structlog.get_logger(__name__)
 
 def send_due(clock: Callable[[], datetime], *, budget_s: float = BUDGET_S) -> int:
     """Send what is due, as far as time allows; returns how many attempts were made."""
+    deliveries.give_up_left(clock())
     ends = time.monotonic() + budget_s
     attempts = 0
     while time.monotonic() < ends:

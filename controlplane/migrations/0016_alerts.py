@@ -193,6 +193,14 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(condition=models.Q(models.Q(('resolved_at__isnull', False), ('state', 'resolved')), models.Q(models.Q(('state', 'resolved'), _negated=True), ('resolved_at__isnull', True)), _connector='OR'), name='episode_resolved_has_a_time'),
         ),
         migrations.AddIndex(
+            model_name='episode',
+            index=models.Index(condition=models.Q(('state', 'resolved'), _negated=True), fields=['organisation'], name='episode_held'),
+        ),
+        migrations.AddIndex(
+            model_name='episode',
+            index=models.Index(fields=['resolved_at'], name='episode_ended'),
+        ),
+        migrations.AddIndex(
             model_name='delivery',
             index=models.Index(condition=models.Q(('state__in', ('queued', 'sending'))), fields=['next_try_at'], name='delivery_due'),
         ),

@@ -133,7 +133,11 @@ class Episode(VersionedRow):
                 name="episode_resolved_has_a_time",
             ),
         ]
-        indexes = [Index(fields=["organisation", "-opened_at"], name="episode_newest")]
+        indexes = [
+            Index(fields=["organisation", "-opened_at"], name="episode_newest"),
+            Index(fields=["organisation"], name="episode_held", condition=~Q(state="resolved")),
+            Index(fields=["resolved_at"], name="episode_ended"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.name}: {self.subject_name or self.subject_id}"

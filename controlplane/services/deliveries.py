@@ -82,7 +82,7 @@ def take(now: datetime) -> Delivery | None:
     """Take the message that is due longest, of channels that may be asked now; None: none is."""
     waits = Q(channel__waits_until__isnull=True) | Q(channel__waits_until__lte=now)
     due = Q(state=DeliveryState.QUEUED.value, next_try_at__lte=now)
-    left = Q(state=DeliveryState.SENDING.value, taken_at__lte=now - LEASE)
+    left = Q(state=DeliveryState.SENDING.value, taken_at__lte=now - LEASE, attempts__lt=TRIES)
     with transaction.atomic():
         found = (
             Delivery.objects.select_for_update(skip_locked=True, of=("self",))
@@ -93,13 +93,27 @@ def take(now: datetime) -> Delivery | None:
         )
         if found is None:
             return None
-        if found.attempts >= TRIES:
-            _write(found, state=DeliveryState.FAILED.value, error=_LEFT, updated_at=now)
-            return None
         found.attempts += 1
         found.state = DeliveryState.SENDING.value
-        _write(found, state=found.state, attempts=found.attempts, taken_at=now, updated_at=now)
+        Delivery.objects.filter(pk=found.pk).update(
+            state=found.state,
+            attempts=found.attempts,
+            taken_at=now,
+            updated_at=now,
+            version=F("version") + 1,
+        )
     return found
+
+
+def give_up_left(now: datetime) -> int:
+    """Give up messages that no process lived to tell of, however often one tried."""
+    left = Delivery.objects.filter(state=DeliveryState.SENDING.value, attempts__gte=TRIES)
+    return left.filter(taken_at__lte=now - LEASE).update(
+        state=DeliveryState.FAILED.value,
+        error=_LEFT,
+        updated_at=now,
+        version=F("version") + 1,
+    )
 
 
 def note_sent(delivery: Delivery, status: int | None, now: datetime) -> bool:
@@ -150,10 +164,6 @@ def _conclude(delivery: Delivery, **values: object) -> bool:
     )
     changed = mine.update(**values, version=F("version") + 1, updated_at=timezone.now())
     return changed == 1
-
-
-def _write(delivery: Delivery, **values: object) -> None:
-    Delivery.objects.filter(pk=delivery.pk).update(**values, version=F("version") + 1)
 
 
 def _switch_off(channel: Channel, failure: Failure, now: datetime) -> None:

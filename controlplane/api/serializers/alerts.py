@@ -35,6 +35,12 @@ class SharedSerializer(OwnedSerializer):
         "which is the platform administrators'.",
     )
 
+    def _problem_with(self, name: str, value: Any, fixed: frozenset[str]) -> str | None:
+        if name == "organisation" and self.instance is not None:
+            is_so = value is None and self.instance.organisation_id is None
+            return None if is_so else "This can't be changed."
+        return super()._problem_with(name, value, fixed)
+
 
 class AlertSerializer(StrictSerializer):
     """One alert from its firing to its end."""

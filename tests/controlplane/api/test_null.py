@@ -20,14 +20,14 @@ def _fields(noun: str) -> dict[str, Any]:
 
 NOUNS = (
     *("organisations", "teams", "projects", "models", "prices", "pools", "routes", "keys"),
-    *("limits", "budgets", "switches"),
+    *("limits", "budgets", "switches", "alert-rules"),
 )
 CASES = [(noun, field) for noun in NOUNS for field in _fields(noun)]
 
 
 USE = {"last_used_on", "requests_30d", "errors_30d"}
 NOW = {"workers", "condition", "breakers", "panic_at", "last_resort_at"}
-MEASURED = {*NOW, *USE, "duplicates"}
+MEASURED = {*NOW, *USE, "duplicates", "firing"}
 """What nobody sets: it is passed over in what is sent back."""
 
 
@@ -50,6 +50,7 @@ def paths(admin: Caller, route: Any, pool: Any) -> dict[str, str]:
     off = {"subject": "pool", "subject_id": "mine", "expires_at": "2100-01-01T00:00:00Z"}
     budget = {"name": "mine", "scopes": [{"subject": "key"}], "amount_nanousd": "1"}
     budget |= {"period": "day"}
+    watched = {"name": "mine", "kind": "pool_down", "scope": "pool", "scope_id": "mine"}
     team = admin.get("/teams/").json()["results"][0]
     project = admin.get("/projects/").json()["results"][0]
     return {
@@ -63,6 +64,7 @@ def paths(admin: Caller, route: Any, pool: Any) -> dict[str, str]:
         "keys": f"/keys/{key['id']}/",
         "budgets": f"/budgets/{admin.made('/budgets/', budget)['id']}/",
         "limits": f"/limits/{admin.made('/limits/', of_key | per_minute)['id']}/",
+        "alert-rules": f"/alert-rules/{admin.made('/alert-rules/', watched)['id']}/",
         "switches": f"/switches/{admin.made('/switches/', off)['id']}/",
     }
 
@@ -96,6 +98,7 @@ def test_null_is_honoured_or_refused_in_every_field(admin: Caller, paths: dict[s
         "limits": {"subject_id", "subject_name", "duplicates"},
         "budgets": {"raised_to_nanousd", "raised_until"},
         "switches": {"expires_at"},
+        "alert-rules": {"scope_id", "scope_name", "firing"},
     }
 
 
