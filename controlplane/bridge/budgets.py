@@ -57,7 +57,7 @@ log = structlog.get_logger(__name__)
 
 
 def keep_budgets(now: datetime) -> str:
-    """Count what isn't counted yet, then take the comparison one step on; says what it waits for."""
+    """Count what isn't counted yet, then take the comparison one step on; says its wait."""
     with upkeeping.sole_job() as is_sole:
         if not is_sole:
             return "another job is at it"
