@@ -57,7 +57,7 @@ log = structlog.get_logger(__name__)
 
 
 def keep_budgets(now: datetime) -> str:
-    """Count what isn't counted yet, then take the comparison one step on; says what was done."""
+    """Count what isn't counted yet, then take the comparison one step on; says its wait."""
     with upkeeping.sole_job() as is_sole:
         if not is_sole:
             return "another job is at it"
@@ -184,8 +184,11 @@ class _Step:
         return ""
 
     def _tell(self, deltas: Mapping[str, int], accounts: Sequence[Current], why: str) -> None:
-        """Write it down, then tell the store: a correction that is told and didn't happen is
-        found and made by the next comparison, one that isn't told would be nobody's."""
+        """Write it down, then tell the store.
+
+        A correction that is written down and didn't happen is made by the next comparison; one
+        that nobody wrote down would never be seen.
+        """
         if not deltas:
             return
         upkeeping.book_corrections(deltas, accounts, why, self.now)
@@ -209,8 +212,7 @@ class _Step:
         return float(seconds) + float(micros) / 1e6
 
     def _lags(self) -> str:
-        """What the ledger still waits for of what had ended when the store was asked; "": of
-        nothing."""
+        """What the ledger still waits for of what had ended when the store was asked, or ""."""
         marks = self.upkeep.marks
         if "stream" not in marks:
             late = laggards(

@@ -242,8 +242,9 @@ class Corrected:
 
 
 def get_corrected(since: datetime) -> Corrected:
-    """Sums of what was corrected since then, without what new counters were told at first; the last
-    time is of ever.
+    """Sums of what was corrected since then; the last time is of ever.
+
+    What new counters were told at first is no correction.
     """
     rows = BudgetCorrection.objects.exclude(why="seeded")
     found = rows.filter(at__gte=since).aggregate(

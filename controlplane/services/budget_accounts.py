@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 import msgspec
 from django.db import connection, transaction
+from django.db.backends.utils import CursorWrapper
 from django.db.models import Q
 
 from controlplane.compiler import budget_record
@@ -140,9 +141,9 @@ def _unlock() -> None:
         )
 
 
-def _fetched(cursor: object) -> list[tuple[object, ...]]:
-    cursor.execute(f"FETCH {_FETCHED} FROM budget_fill")  # type: ignore[attr-defined]
-    return list(cursor.fetchall())  # type: ignore[attr-defined]
+def _fetched(cursor: CursorWrapper) -> list[tuple[object, ...]]:
+    cursor.execute(f"FETCH {_FETCHED} FROM budget_fill")
+    return list(cursor.fetchall())
 
 
 _ACCOUNT = (
