@@ -122,8 +122,12 @@ def _cost(usage: Mapping[str, Any] | None, price: Mapping[str, int]) -> int:
 
 
 def _unseen(books: Books, attempt: Attempt, charge: Row) -> None:
-    """A charge for what no upstream saw may book nothing; a killed gateway's may have a bound."""
-    is_lost = charge["kind"] == "estimated" and charge["error_code"] is None
+    """A charge for what no upstream saw may book nothing.
+
+    It may have a bound where nobody can know whether it got there: a killed gateway's, and that of
+    a client that left while it was on its way.
+    """
+    is_lost = charge["kind"] == "estimated" and charge["error_code"] in (None, "client_left")
     if charge["cost_nanousd"] or (charge["cost_max_nanousd"] and not is_lost):
         books.faults.append(f"{attempt} is charged and no upstream saw it: {charge}")
 

@@ -10,6 +10,8 @@ from statistics import median
 WARM_UP_S = 120.0
 WINDOW_S = 60.0
 MOST_GROWTH = 0.05
+# Less than this is how an allocator cuts its pages, even where it is much of a small process.
+LEAST_GROWTH_BYTES = 1_000_000
 JUDGED_AFTER_S = WARM_UP_S + 3 * WINDOW_S
 
 LEAST_MINUTES = 8.0
@@ -62,7 +64,7 @@ class Memory:
         found = [
             f"the {role} ({pid}) grew by {growth:.1%} to {after / 1e6:.1f} MB in {lived_s:.0f} s"
             for role, pid, lived_s, after, growth in grown
-            if growth > MOST_GROWTH
+            if growth > MOST_GROWTH and after - after / (1 + growth) > LEAST_GROWTH_BYTES
         ]
         judged = {role for role, *_ in grown}
         if minutes >= LEAST_MINUTES:

@@ -1,17 +1,19 @@
 """`/-/status`: what is down, asked by whoever can't sign in because of it.
 
-It needs no login, no session and no row. 200 when everything answers, 503 when database, state or
-cache doesn't; the body names it either way. `jobs` tells how old the last beat of the background
-jobs is, `configuration` whether the database was put back behind the others, `gateways` and `pools`
-what their processes say of themselves. They make the status "degraded" and not the answer a 503,
-because pages and API work without them. Nobody has signed in, so no address, no name and no message
-that may hold one is told.
+It needs no login and no session, and of rows only when usage was last committed, which is null
+without a database. 200 when everything answers, 503 when database, state or cache doesn't; the body
+names it either way. `jobs` tells how old the last beat of the background jobs is, `recorder` how
+much usage waits and whether anybody reads it, `configuration` whether the database was put back
+behind the others, `gateways` and `pools` what their processes say of themselves. They make the
+status "degraded" and not the answer a 503, because pages and API work without them. Nobody has
+signed in, so no address, no name and no message that may hold one is told.
 """
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
+from datetime import datetime
 
 import psycopg
 from django.conf import settings
@@ -31,12 +33,15 @@ from controlplane.bridge.parts import (
     gateways_part,
     jobs_part,
     pools_part,
+    stream_part,
     with_silent,
 )
+from controlplane.bridge.stream import read_stream
 from controlplane.bridge.vitals import read_fleet, read_propagation
 from controlplane.error_responses import bare_page
 
 PROBE_TIMEOUT_S = 1.0
+_LAST_COMMIT = "SELECT max(updated_at) FROM controlplane_journalmark"
 _UNWELL = ("degraded", "stale", "unknown")
 
 Probe = Callable[[], Awaitable[None]]
@@ -44,11 +49,14 @@ Probe = Callable[[], Awaitable[None]]
 
 async def probe_database() -> None:
     """Return if the database answers a query."""
-    connection = await psycopg.AsyncConnection.connect(
+    async with await _connection() as connection:
+        await connection.execute("SELECT 1")
+
+
+async def _connection() -> psycopg.AsyncConnection:
+    return await psycopg.AsyncConnection.connect(
         settings.HEADWORKS.database_url.get_secret_value(), connect_timeout=2, autocommit=True
     )
-    async with connection:
-        await connection.execute("SELECT 1")
 
 
 def _store(url: str) -> Redis:
@@ -91,6 +99,30 @@ async def probe_jobs() -> Part:
     return jobs_part(beat, time.time())
 
 
+async def probe_recorder() -> Part:
+    """Tell how far the recorder is behind, whether it asks, and when it last committed."""
+    committing = asyncio.create_task(_last_commit())
+    try:
+        async with asyncio.timeout(PROBE_TIMEOUT_S):
+            stream = await asyncio.to_thread(read_stream)
+    except (TimeoutError, OSError, RedisError):
+        await committing
+        return Part("recorder", "unknown", NO_STORE)
+    return stream_part(stream, await committing)
+
+
+async def _last_commit() -> datetime | None:
+    """When a journal's mark last moved; None if none ever did, or while the database is away."""
+    try:
+        async with asyncio.timeout(PROBE_TIMEOUT_S), await _connection() as connection:
+            found = await connection.execute(_LAST_COMMIT)
+            row = await found.fetchone()
+    except (TimeoutError, OSError, psycopg.Error):
+        # the part of the database says so
+        return None
+    return None if row is None else row[0]
+
+
 async def probe_configuration() -> Part:
     """Tell whether somebody has a newer configuration than the database, by the sweep's word."""
     try:
@@ -127,10 +159,10 @@ async def gather_parts() -> Sequence[Part]:
     if settings_of_process.cache_url is not None:
         cache_url = settings_of_process.cache_url.get_secret_value()
         asked.append(probe("cache", lambda: probe_store(cache_url)))
-    answers, jobs, configuration, fleet = await asyncio.gather(
-        asyncio.gather(*asked), probe_jobs(), probe_configuration(), probe_fleet()
+    answers, jobs, recorder, configuration, fleet = await asyncio.gather(
+        asyncio.gather(*asked), probe_jobs(), probe_recorder(), probe_configuration(), probe_fleet()
     )
-    return [*answers, jobs, configuration, *fleet]
+    return [*answers, jobs, recorder, configuration, *fleet]
 
 
 def _said(part: Part) -> dict[str, object]:

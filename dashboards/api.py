@@ -27,6 +27,7 @@ class AttentionQuerySerializer(LiveQuerySerializer):
 
     window = serializers.ChoiceField(choices=list(WINDOWS), default=DEFAULT_WINDOW)
     pool = None  # type: ignore[assignment]
+    route = None  # type: ignore[assignment]
 
 
 class NeedSerializer(serializers.Serializer[object]):

@@ -91,6 +91,7 @@ def _shared(scene: Scene) -> dict[str, Any]:
 
 STATES = {
     "ready": ("Ready", "ok", "ok"),
+    "not_checked_yet": ("Not checked yet", "nodata", "idle"),
     "degraded": ("Degraded", "warn", "warn"),
     "starting": ("Starting", "clock", "info"),
     "down": ("Down", "crit", "crit"),

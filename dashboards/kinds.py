@@ -8,6 +8,7 @@ class Page(StrEnum):
 
     OVERVIEW = "overview"
     POOL = "pool"
+    ROUTE = "route"
 
 
 class NeedKind(StrEnum):

@@ -28,6 +28,7 @@ _WINDOW_WORDS = {
 _WIDE = {
     Page.OVERVIEW: frozenset((PanelKind.REQUESTS,)),
     Page.POOL: frozenset((PanelKind.REQUESTS, PanelKind.COST)),
+    Page.ROUTE: frozenset((PanelKind.REQUESTS, PanelKind.TOKENS, PanelKind.COST)),
 }
 
 
@@ -46,31 +47,32 @@ def live_context(page: Page, organisation_id: str, query: Mapping[str, str]) -> 
     return _context(page, organisation_id, "", query)
 
 
-def pool_live_context(
-    organisation_id: str, pool_id: str, query: Mapping[str, str]
+def part_live_context(
+    page: Page, organisation_id: str, subject_id: str, query: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Context of `dashboards/pool_live.html`, the Live tab of a pool the reader may see.
+    """Context of `dashboards/tab.html`, the Live tab of a pool or route the reader may see.
 
     `query` is the page's GET parameters: `window`, and `until` for a historical page. Raises
     Invalid for values of those that mean nothing.
     """
-    return _context(Page.POOL, organisation_id, pool_id, query)
+    return _context(page, organisation_id, subject_id, query)
 
 
 def _context(
-    page: Page, organisation_id: str, pool_id: str, query: Mapping[str, str]
+    page: Page, organisation_id: str, subject_id: str, query: Mapping[str, str]
 ) -> dict[str, Any]:
     window = query.get("window") or DEFAULT_WINDOW
     if window not in WINDOWS:
         raise Invalid.field("window", f"Choose one of {', '.join(WINDOWS)}.")
     until = read_until(query)
     asked = {"organisation": organisation_id, "window": window}
-    if pool_id:
-        asked["pool"] = pool_id
+    if subject_id:
+        asked[page.value] = subject_id
     if until is not None:
         asked["until"] = until.isoformat()
-    origin = Origin(page, organisation_id, pool_id, window, until)
+    origin = Origin(page, organisation_id, subject_id, window, until)
     return {
+        "live_page": page.value,
         "live_query": urlencode(asked),
         "live_document_url": reverse("live-document", args=[page.value]),
         "live_socket_path": f"/ws/live/{page}/",

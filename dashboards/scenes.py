@@ -43,9 +43,11 @@ def _read(
     organisation = list_organisations(access).filter(pk=scope.organisation_id).first()
     if organisation is None:
         raise NotFound
-    view = get_live(access, organisation, span, pool_id=scope.pool_id or None)
+    view = get_live(access, organisation, span, pool_id=scope.pool_id, route_id=scope.route_id)
     rows = list(list_pools(access).filter(organisation_id=organisation.pk).order_by("name"))
-    shown = [row for row in rows if scope.pool_id in ("", row.pk)]
+    # a queue each pool of the scope: of a route those that it may send to
+    own = {one.key for one in view.queues}
+    shown = [row for row in rows if row.pk in own]
     return Scene(
         page=scope.page,
         view=view,

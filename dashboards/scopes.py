@@ -1,9 +1,12 @@
-"""What is watched: a page of an organisation, of one pool or of all, over a window."""
+"""What is watched: a page of an organisation, or of one of its pools or routes, over a window."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
+
+from django.db.models import QuerySet
 
 from controlplane.errors import Invalid, NotAllowed, NotFound
 from controlplane.identifiers import ULID_PATTERN
@@ -12,6 +15,7 @@ from controlplane.selectors.access import Access
 from controlplane.selectors.live import WINDOWS
 from controlplane.selectors.organisations import list_organisations
 from controlplane.selectors.pools import list_pools
+from controlplane.selectors.routes import list_routes
 from dashboards.kinds import Page
 
 DEFAULT_WINDOW = "15m"
@@ -19,30 +23,50 @@ DEFAULT_WINDOW = "15m"
 _ID = re.compile(rf"[a-z]+_{ULID_PATTERN}")
 _PAGES = frozenset(page.value for page in Page)
 _KNOWN = frozenset(("organisation", "window", "until"))
+_ALL = "all"
+_SUBJECTS: Mapping[str, Callable[[Access], QuerySet[Any]]] = {
+    Page.POOL: list_pools,
+    Page.ROUTE: list_routes,
+}
+"""Pages that are of one thing: its id is the parameter named as the page."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveScope:
-    """One set of panels everybody who watches it shares. `pool_id` is "" for all pools."""
+    """One set of panels everybody who watches it shares.
+
+    `subject_id` is the pool or route that the page is of, "" on the overview.
+    """
 
     organisation_id: str
     page: Page
-    pool_id: str
+    subject_id: str
     window: str
+
+    @property
+    def pool_id(self) -> str | None:
+        """The pool it is of, None if it is of none."""
+        return self.subject_id if self.page is Page.POOL else None
+
+    @property
+    def route_id(self) -> str | None:
+        """The route it is of, None if it is of none."""
+        return self.subject_id if self.page is Page.ROUTE else None
 
     @property
     def name(self) -> str:
         """Its text, also the channel group's name: the organisation is in it."""
-        return f"live.{self.organisation_id}.{self.page}.{self.pool_id or 'all'}.{self.window}"
+        subject = self.subject_id or _ALL
+        return f"live.{self.organisation_id}.{self.page}.{subject}.{self.window}"
 
     @classmethod
     def named(cls, name: str) -> "LiveScope | None":
         """The scope of a name; None if it is none."""
         match name.split("."):
-            case ["live", organisation_id, page, pool_id, window] if (
+            case ["live", organisation_id, page, subject, window] if (
                 page in _PAGES and window in WINDOWS
             ):
-                return cls(organisation_id, Page(page), "" if pool_id == "all" else pool_id, window)
+                return cls(organisation_id, Page(page), "" if subject == _ALL else subject, window)
         return None
 
 
@@ -52,7 +76,7 @@ def find_scope(access: Access, page: str, query: Mapping[str, str]) -> LiveScope
     Raises NotFound for another's, NotAllowed without a role of the whole organisation, Invalid for
     a window there is not and for parameters there are not.
     """
-    known = _KNOWN | {"pool"} if page == Page.POOL else _KNOWN
+    known = _KNOWN | {page} if page in _SUBJECTS else _KNOWN
     unknown = sorted(set(query) - known)
     if unknown:
         raise Invalid.field(unknown[0], "There is no such parameter.")
@@ -64,13 +88,13 @@ def find_scope(access: Access, page: str, query: Mapping[str, str]) -> LiveScope
     organisation = find_organisation(access, query.get("organisation", ""))
     if not access.reads_organisation(organisation.pk):
         raise NotAllowed("Live figures are for roles of the whole organisation.")
-    pool_id = ""
-    if page == Page.POOL:
-        pool_id = query.get("pool", "")
-        rows = list_pools(access).filter(organisation_id=organisation.pk, pk=pool_id)
-        if not _ID.fullmatch(pool_id) or not rows.exists():
+    subject_id = ""
+    if page in _SUBJECTS:
+        subject_id = query.get(page, "")
+        rows = _SUBJECTS[page](access).filter(organisation_id=organisation.pk, pk=subject_id)
+        if not _ID.fullmatch(subject_id) or not rows.exists():
             raise NotFound
-    return LiveScope(organisation.pk, Page(page), pool_id, window)
+    return LiveScope(organisation.pk, Page(page), subject_id, window)
 
 
 def find_organisation(access: Access, organisation_id: str) -> Organisation:

@@ -32,16 +32,17 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a live page is about; `pool_id` is "" for all pools, `until` None while it is live."""
+    """What a live page is about; `subject_id` is the pool or route it is of, "" on the overview,
+    `until` None while it is live."""
 
     page: Page
     organisation_id: str
-    pool_id: str
+    subject_id: str
     window: str
     until: datetime | None
 
     def link(self, source: Source) -> Link:
-        """Where a figure comes from, in the page's organisation, pool and window."""
+        """Where a figure comes from, in the page's organisation, subject and window."""
         path, asked = self._address(source)
         query = urlencode({**asked, "organisation": self.organisation_id})
         return Link(f"{path}?{query}", _LEADS_TO[source])
@@ -49,27 +50,27 @@ class Origin:
     def _address(self, source: Source) -> tuple[str, Mapping[str, str]]:
         match source:
             case Source.REQUESTS:
-                return reverse("requests"), {**self._pool(), **self._time()}
+                return reverse("requests"), {**self._subject(), **self._time()}
             case Source.FAILURES:
                 failed = {"failed": "true"}
-                return reverse("requests"), {**failed, **self._pool(), **self._time()}
+                return reverse("requests"), {**failed, **self._subject(), **self._time()}
             case Source.TOKENS:
                 return self._usage(Measure.TOKENS, Range.HOURS)
             case Source.COST:
                 return self._usage(Measure.COST, Range.HOURS)
             case Source.MONTH:
                 return self._usage(Measure.COST, Range.MONTH_TO_DATE)
-            case Source.WORKERS if self.pool_id:
-                return reverse("pool", args=[self.pool_id]), {"tab": "replicas"}
+            case Source.WORKERS if self.page is Page.POOL:
+                return reverse("pool", args=[self.subject_id]), {"tab": "replicas"}
             case Source.WORKERS:
                 return reverse("pools"), {}
 
     def _usage(self, measure: Measure, named: Range) -> tuple[str, Mapping[str, str]]:
-        by = {"group_by": "pool"} if self.pool_id else {}
+        by = {"group_by": self.page.value} if self.subject_id else {}
         return reverse("usage"), {"measure": measure.value, "range": named.value, **by}
 
-    def _pool(self) -> Mapping[str, str]:
-        return {"pool": self.pool_id} if self.pool_id else {}
+    def _subject(self) -> Mapping[str, str]:
+        return {self.page.value: self.subject_id} if self.subject_id else {}
 
     def _time(self) -> Mapping[str, str]:
         """The page's window, or the shortest span requests are offered that holds it."""

@@ -126,7 +126,9 @@ def _gauge(join: Callable[..., Values], name: str) -> Callable[[Scene], Values]:
     )
 
 
-_ALL = (Page.OVERVIEW, Page.POOL)
+_ALL = tuple(Page)
+_WIDER = (Page.OVERVIEW, Page.POOL)
+"""A route's workers serve other routes as well, and six tiles are a row."""
 TILES = (
     Tile(
         "requests",
@@ -156,7 +158,7 @@ TILES = (
         "output_token",
         "TPOT p95",
         Source.REQUESTS,
-        _ALL,
+        _WIDER,
         _output_token,
         lambda scene: scene.view.total.output_token_ms.get(_HEADLINE, _NOTHING),
     ),
@@ -180,7 +182,7 @@ TILES = (
         "running",
         "Running",
         Source.WORKERS,
-        _ALL,
+        _WIDER,
         lambda scene: _count(scene.view.summary.running),
         _gauge(total, "running"),
     ),
@@ -188,7 +190,7 @@ TILES = (
         "waiting",
         "Waiting",
         Source.WORKERS,
-        _ALL,
+        _WIDER,
         lambda scene: _count(scene.view.summary.waiting),
         _gauge(total, "waiting"),
     ),
@@ -200,12 +202,12 @@ TILES = (
         _queued,
         lambda scene: next((one.waiting for one in scene.view.queues), _NOTHING),
     ),
-    Tile("kv_cache", "KV cache", Source.WORKERS, _ALL, _kv_cache, _gauge(mean, "kv_used")),
+    Tile("kv_cache", "KV cache", Source.WORKERS, _WIDER, _kv_cache, _gauge(mean, "kv_used")),
     Tile(
         "utilisation",
         "Utilisation",
         Source.WORKERS,
-        _ALL,
+        _WIDER,
         _utilisation,
         _gauge(mean, "utilisation"),
     ),

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import ClassVar
 
+from inference.contract import refusals
+
 
 class Fault(StrEnum):
     """Whose doing an error is."""
@@ -106,7 +108,7 @@ class SwitchedOff(CallerError):
 
     code = ErrorCode.SWITCHED_OFF
     http_status = 403
-    message = "This has been switched off."
+    message = refusals.SWITCHED_OFF
 
 
 class ModelNotFound(CallerError):
@@ -114,7 +116,7 @@ class ModelNotFound(CallerError):
 
     code = ErrorCode.MODEL_NOT_FOUND
     http_status = 404
-    message = "The model does not exist, or this API key may not use it."
+    message = refusals.MODEL_NOT_FOUND
 
 
 class ResponseNotFound(CallerError):
@@ -295,7 +297,7 @@ class NoCapacity(GatewayError):
 
     code = ErrorCode.NO_CAPACITY
     http_status = 503
-    message = "No worker of this model is ready."
+    message = refusals.NO_CAPACITY
 
 
 class TargetsSwitchedOff(GatewayError):
@@ -303,7 +305,7 @@ class TargetsSwitchedOff(GatewayError):
 
     code = ErrorCode.SWITCHED_OFF
     http_status = 503
-    message = "All that could serve this model has been switched off."
+    message = refusals.TARGETS_SWITCHED_OFF
 
 
 class LimitsUnavailable(GatewayError):

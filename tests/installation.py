@@ -26,15 +26,23 @@ FREE_PORTS = range(28_000, 32_768)
 # a test's own embedded services must not leak into the installation it starts
 KEPT_SETTINGS = ("HEADWORKS_ENGINE_CACHE",)
 
+_given_ports = set[int]()
+
 
 def free_port() -> int:
-    """A port nothing listens on now, and that no system lends to an outgoing connection."""
+    """A port nothing listens on now, and that no system lends to an outgoing connection.
+
+    None is given twice: whoever asked first may not listen yet.
+    """
     for port in SystemRandom().sample(FREE_PORTS, 100):
+        if port in _given_ports:
+            continue
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
+            _given_ports.add(port)
             return port
     pytest.fail("no port is free")
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from controlplane.bridge.stream import StreamFacts, stream_troubles
 from controlplane.bridge.vitals import Fleet, place_of_refusal
 from controlplane.decisions.epochs import Newer
 from controlplane.decisions.propagation import Propagation
@@ -33,6 +34,8 @@ ADOPT = (
 )
 """What makes a database that was put back the one truth again, to be pasted."""
 
+NO_TROUBLES: Mapping[str, bool] = {}
+
 NO_STORE = "the state store is not answering"
 
 
@@ -54,6 +57,31 @@ def jobs_part(beat: bytes | None, now: float) -> Part:
         return Part("jobs", "unknown", "no beat seen yet")
     age_s = max(0.0, now - float(beat))
     return Part("jobs", "stale" if age_s > JOBS_STALE_S else "ok", age_s=round(age_s, 1))
+
+
+def stream_part(
+    stream: StreamFacts,
+    committed_at: datetime | None,
+    *,
+    more_troubles: Mapping[str, bool] = NO_TROUBLES,
+) -> Part:
+    """The recorder: degraded if nobody reads the stream or too much of it waits.
+
+    `committed_at` is when it last moved a journal's mark, None if it never did or nobody can tell.
+    """
+    facts = {
+        "stream_entries": stream.length,
+        "waiting_entries": stream.waiting,
+        "last_mark_at": iso(committed_at),
+    }
+    part = _reported("recorder", {**stream_troubles(stream), **more_troubles}, facts)
+    age_s = None if stream.silent_s is None else round(stream.silent_s, 1)
+    return replace(part, age_s=age_s)
+
+
+def iso(at: datetime | None) -> str | None:
+    """A time to the second, in UTC."""
+    return None if at is None else at.astimezone(UTC).isoformat(timespec="seconds")
 
 
 def gateways_part(fleet: Fleet) -> Part:

@@ -8,7 +8,8 @@ import platform
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import datetime
 
 import django
 import structlog
@@ -16,7 +17,7 @@ from django.conf import settings
 from django.db import Error
 from pydantic import SecretStr
 from redis import Redis
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import RedisError
 
 from controlplane import __version__
 from controlplane.bridge.epochs import read_newer
@@ -27,11 +28,14 @@ from controlplane.bridge.parts import (
     advice_about,
     facts_about,
     gateways_part,
+    iso,
     jobs_part,
     pools_part,
+    stream_part,
 )
 from controlplane.bridge.publisher import published_position
 from controlplane.bridge.store import STORE_TIMEOUT_S, open_store
+from controlplane.bridge.stream import read_stream
 from controlplane.bridge.vitals import Fleet, read_fleet, read_propagation
 from controlplane.selectors.alerts import get_oldest_waiting
 from controlplane.selectors.system import (
@@ -40,13 +44,10 @@ from controlplane.selectors.system import (
     get_latest_version,
     get_ledger_facts,
 )
-from inference.contract import wire
 from inference.contract.kinds import ProcessRole
 
-RECORDER_SILENT_S = 30.0
-BACKLOG_LARGE = 10_000
 OUTBOX_LATE_S = 60.0
-"""A tenth of the stream's bound: the recorder has fallen behind by more than a burst."""
+"""The jobs send what is due every 5 s; so long it waits only where they don't keep up."""
 
 FEED_STALE_S = 10.0
 
@@ -66,7 +67,7 @@ def read_system(now: datetime) -> Sequence[Part]:
         *_cache_parts(),
         *_fleet_parts(fleet),
         _asked("jobs", lambda: _jobs(now)),
-        _asked("recorder", lambda: recorder_part(now)),
+        _asked("recorder", recorder_part),
         _asked("feed", lambda: feed_part(now)),
         _asked("outbox", lambda: outbox_part(now)),
         _asked("snapshots", snapshots_part),
@@ -191,53 +192,26 @@ def outbox_part(now: datetime) -> Part:
     return Part("outbox", "stale" if is_late else "ok", told, age_s=round(age_s or 0.0, 1))
 
 
-def recorder_part(now: datetime) -> Part:
+def recorder_part() -> Part:
     """How far the ledger is behind the stream, and what was set aside."""
-    ledger = get_ledger_facts()
-    with open_store() as store:
-        length = store.xlen(wire.USAGE_STREAM)
-        group = _recorder_group(store)
-        silent_s = _silent_s(store) if group else None
-    waiting = None if group is None else int(group["pending"]) + int(group["lag"] or 0)
-    troubles = {
-        "it has not run yet": group is None,
-        f"no recorder has asked for {silent_s or 0:,.0f} s": (silent_s or 0) > RECORDER_SILENT_S,
-        "no recorder reads the stream": group is not None and silent_s is None,
-        f"{waiting or 0:,} entries wait": (waiting or 0) > BACKLOG_LARGE,
-        f"{ledger.poison_records:,} records could not be recorded": ledger.poison_records > 0,
-    }
-    told = [trouble for trouble, is_so in troubles.items() if is_so]
-    state = "degraded" if told else "ok"
-    if ledger.missing_events:
-        # nothing can be done about it, so it is told and is no trouble
-        told.append(
-            f"{ledger.missing_events:,} events that a former ledger had are in this one no more"
-        )
+    ledger, stream = get_ledger_facts(), read_stream()
+    poison = f"{ledger.poison_records:,} records could not be recorded"
+    part = stream_part(
+        stream, ledger.last_mark_at, more_troubles={poison: ledger.poison_records > 0}
+    )
     facts = {
-        "stream_entries": length,
-        "waiting_entries": waiting,
+        **part.facts,
         "journals": ledger.journals,
-        "last_mark_at": _iso(ledger.last_mark_at),
         "missing_events": ledger.missing_events,
         "poison_records": ledger.poison_records,
-        "last_poison_at": _iso(ledger.last_poison_at),
+        "last_poison_at": iso(ledger.last_poison_at),
     }
-    return Part("recorder", state, "; ".join(told), facts=facts)
-
-
-def _recorder_group(store: Redis) -> Mapping[str, object] | None:
-    try:
-        groups = store.xinfo_groups(wire.USAGE_STREAM)
-    except ResponseError:
-        return None
-    name = wire.USAGE_GROUP.encode()
-    return next((group for group in groups if group["name"] == name), None)
-
-
-def _silent_s(store: Redis) -> float | None:
-    """How long ago any recorder last asked; None without one."""
-    consumers = store.xinfo_consumers(wire.USAGE_STREAM, wire.USAGE_GROUP)
-    return min((one["idle"] / 1_000 for one in consumers), default=None)
+    if not ledger.missing_events:
+        return replace(part, facts=facts)
+    # nothing can be done about it, so it is told and is no trouble
+    missing = f"{ledger.missing_events:,} events that a former ledger had are in this one no more"
+    detail = "; ".join(word for word in (part.detail, missing) if word)
+    return replace(part, detail=detail, facts=facts)
 
 
 def feed_part(now: datetime) -> Part:
@@ -284,7 +258,3 @@ def disk_part() -> Part:
     return Part(
         "disk", "degraded" if is_low else "ok", "little room" if is_low else "", facts=facts
     )
-
-
-def _iso(at: datetime | None) -> str | None:
-    return None if at is None else at.astimezone(UTC).isoformat(timespec="seconds")

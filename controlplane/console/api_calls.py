@@ -5,11 +5,15 @@ import shlex
 from collections.abc import Mapping
 
 from django.http import HttpRequest, QueryDict
+from django.urls import reverse
 
 from controlplane.console.scope import PARAMETER, Scope
 
 TOKEN = "$API_TOKEN"
 REASON_HEADER = "X-Headworks-Reason"
+LIVE_WINDOW = "15m"
+"""What live pages show unless their address says otherwise; the API's own default is longer."""
+
 _JOIN = " \\\n  "
 
 
@@ -32,6 +36,15 @@ def reading(
     if asked:
         address = f"{address}?{asked.urlencode()}"
     return _JOIN.join((f'curl -H "Authorization: Bearer {TOKEN}"', shlex.quote(address)))
+
+
+def live_call(request: HttpRequest, scope: Scope, **subject: str) -> str:
+    """The call that answers what the Live tab of this `pool` or `route` shows."""
+    asked = QueryDict(mutable=True)
+    asked.update({**subject, "window": request.GET.get("window") or LIVE_WINDOW})
+    if request.GET.get("until"):
+        asked["until"] = request.GET["until"]
+    return reading(request, scope, reverse("api-live-list"), asked)
 
 
 def changing(

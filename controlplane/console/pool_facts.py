@@ -26,6 +26,7 @@ WINDOW = "5m"
 
 _CONDITIONS: Mapping[ConditionKind, tuple[str, str]] = {
     ConditionKind.READY: ("ok", "ok"),
+    ConditionKind.NOT_CHECKED_YET: ("nodata", "idle"),
     ConditionKind.DEGRADED: ("warn", "warn"),
     ConditionKind.STARTING: ("clock", "info"),
     ConditionKind.DOWN: ("crit", "crit"),
@@ -172,7 +173,7 @@ def _pools_now(scope: Scope, summaries: Mapping[str, Summary]) -> PoolsNow:
 def condition_state(condition: Condition) -> State:
     """A pool's state as word, icon and tone."""
     icon, tone = _CONDITIONS[condition.kind]
-    words = condition.kind.value
+    words = condition.kind.value.replace("_", " ")
     return State(words[:1].upper() + words[1:], icon, tone)
 
 
@@ -298,7 +299,7 @@ def _unchecked(pool: Pool, number: int) -> WorkerRow:
         id=f"{pool.pk}-{number}",
         number=number,
         name=f"{pool.name}/{number}",
-        state=State("Taken to be ready", "nodata", "idle"),
+        state=State("Not checked yet", "nodata", "idle"),
         detail="",
         restarts=None,
         inflight=None,

@@ -7,6 +7,7 @@ from typing import Any
 from controlplane.console.details import Fact, State
 from controlplane.console.formats import NO_PRICE, UNKNOWN, about_dollars, count, duration
 from controlplane.console.reviews import Figure, Split, split_of
+from controlplane.decisions.replays import caution_about, pools_serving
 from controlplane.models import Replay, ReplayState
 from inference.decisions.replay_report import GOOD_ENOUGH
 
@@ -125,6 +126,11 @@ def errors_told(
     ]
 
 
+def caution_told(report: Mapping[str, Any]) -> str:
+    """Whether speeds were learned, or assumed; "" if there is nothing to warn of."""
+    return caution_about(report["workers"], pools_serving(report["route"]))
+
+
 def unjudged_told(report: Mapping[str, Any]) -> Sequence[str]:
     """Which rules could not be judged, a sentence each."""
     whose = {"current": "as it was", "draft": "of the draft"}
@@ -240,7 +246,7 @@ def _cost_words(side: Side) -> str:
 
 def _sample(report: Mapping[str, Any]) -> str:
     if not report.get("is_sample"):
-        return "all there are" if report else ""
+        return "all there are" if report.get("replayed") else ""
     minutes = report["slice_s"] / 60
     return f"in {report['slices']} stretches of {minutes:.1f} min, for queues need whole stretches"
 

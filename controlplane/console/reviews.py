@@ -58,6 +58,11 @@ class Split:
     label: str
     parts: Sequence[Part]
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to draw."""
+        return not any(part.share for part in self.parts)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Impact:

@@ -107,7 +107,7 @@ def _money(nanousd: int | None) -> str | None:
 def _refusal(refusal: Refusal) -> Mapping[str, Any]:
     return {
         "code": refusal.code.value,
-        "message": refusal.message,
+        "message": refusal.words,
         "switch_id": None if refusal.switch is None else refusal.switch.id,
         "rule_id": refusal.rule_id,
     }

@@ -12,6 +12,7 @@ class ConditionKind(StrEnum):
     """The word of a pool's state."""
 
     READY = "ready"
+    NOT_CHECKED_YET = "not_checked_yet"
     DEGRADED = "degraded"
     STARTING = "starting"
     DOWN = "down"
@@ -106,27 +107,30 @@ def _drained(wanted: Wanted, workers: Sequence[WorkerEntry]) -> Condition:
 
 
 def _static(wanted: Wanted, workers: Sequence[WorkerEntry], *, has_leader: bool) -> Condition:
-    """An address is taken to be ready until its health check fails."""
+    """An address is ready once it has been looked at, until its health check fails."""
     leaving = [one for one in workers if one.state in _LEAVING]
     failed = [one for one in workers if one.state is not WorkerState.READY and one not in leaving]
-    ready = max(0, wanted.workers - len(failed) - len(leaving))
+    unchecked = max(0, wanted.workers - len(workers))
+    ready = max(0, wanted.workers - len(failed) - len(leaving) - unchecked)
     if failed:
-        kind = ConditionKind.DEGRADED if ready else ConditionKind.DOWN
+        kind = ConditionKind.DEGRADED if ready or unchecked else ConditionKind.DOWN
         return Condition(kind, wanted.workers, ready, _why(wanted, failed))
-    if leaving:
-        return Condition(ConditionKind.READY, wanted.workers, ready, _cordoned_words(wanted))
-    unchecked = _unchecked_words(wanted, len(workers), has_leader=has_leader)
-    return Condition(ConditionKind.READY, wanted.workers, ready, unchecked)
+    if not workers:
+        why = _UNCHECKED if has_leader else f"no supervisor leads; {_UNCHECKED}"
+        return Condition(ConditionKind.NOT_CHECKED_YET, wanted.workers, None, why)
+    words = _cordoned_words(wanted) if leaving else _unchecked_words(wanted, unchecked, has_leader)
+    return Condition(ConditionKind.READY, wanted.workers, ready, words)
 
 
-def _unchecked_words(wanted: Wanted, told: int, *, has_leader: bool) -> str:
-    """Say that addresses nobody has looked at are only taken to be ready."""
+_UNCHECKED = "gateways send to it meanwhile"
+"""An address of which nothing is known is tried, so that a new pool serves at once."""
+
+
+def _unchecked_words(wanted: Wanted, unchecked: int, has_leader: bool) -> str:
+    """Say which addresses nobody has looked at, or that nobody looks any more."""
     if not has_leader:
         return "not checked: no supervisor leads"
-    left = wanted.workers - told
-    if left <= 0:
-        return ""
-    return f"{left:,} of {wanted.workers:,} not checked yet" if told else "not checked yet"
+    return f"{unchecked:,} of {wanted.workers:,} not checked yet" if unchecked else ""
 
 
 def _started(wanted: Wanted, workers: Sequence[WorkerEntry], *, has_leader: bool) -> Condition:

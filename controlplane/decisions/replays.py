@@ -3,7 +3,7 @@
 The ledger's rows come as mappings with the names of their columns; times are datetimes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -181,6 +181,34 @@ def is_counted(arrived_s: float, slices: Sequence[Slice], *, is_sample: bool) ->
         return True
     at = datetime.fromtimestamp(arrived_s, UTC)
     return any(one.since + WARM_UP <= at < one.until for one in slices)
+
+
+def caution_about(workers: Sequence[Mapping[str, Any]], pools: Collection[str]) -> str:
+    """What makes the times of a report worth little, in words; "" if speeds were learned.
+
+    `workers` are the report's, `pools` those that serve on either side; without any, all count.
+    """
+    serving = [one for one in workers if one["pool"] in pools] if pools else workers
+    assumed = sum(not one["samples"] for one in serving)
+    if not assumed:
+        return ""
+    if assumed == len(serving):
+        return (
+            "Default speeds were used: too little traffic is recorded to learn from how fast the "
+            "workers are. What is foretold of first tokens and waits is worth little until there "
+            "was traffic."
+        )
+    return (
+        f"Default speeds were used for {assumed:,} of the {len(serving):,} workers that serve "
+        "here: too little traffic of theirs is recorded. What is foretold of first tokens and "
+        "waits is worth little for their part until there was traffic."
+    )
+
+
+def pools_serving(sides: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
+    """The pools that requests went to under either configuration."""
+    replayed = (sides["current"], sides["draft"])
+    return frozenset(one["pool"] for side in replayed for one in side["split"] if one["pool"])
 
 
 def is_same_route(one: RouteRecord, other: RouteRecord) -> bool:

@@ -19,6 +19,7 @@ from controlplane.local.access import (
     update_demo_file,
 )
 from controlplane.local.launcher import Child, Launcher
+from controlplane.local.news import tell_news
 from controlplane.local.places import Places
 from controlplane.local.postgres import Postgres, prepare_postgres, start_postgres
 from controlplane.local.postgres import is_answering as is_postgres_answering
@@ -48,6 +49,7 @@ from controlplane.local.roles import (
     seed_environment,
     start_of,
 )
+from controlplane.local.terminal import plain
 from controlplane.local.valkey import Store, start_store
 from controlplane.local.valkey import is_answering as is_store_answering
 from inference.contract.params import GATEWAY_DRAIN_S
@@ -60,7 +62,10 @@ _DRAIN_S = GATEWAY_DRAIN_S + 15.0
 
 
 async def bring_up(installation: Installation, launcher: Launcher) -> None:
-    """Start everything, wait until it serves, say how to reach it."""
+    """Start everything, wait until it serves, say how to reach it.
+
+    From then on, until cancelled, it tells which gateway process or worker ends and returns.
+    """
     began = time.time()
     settings = installation.settings
     check_port_is_free(settings.console_host, settings.console_port, "CONSOLE")
@@ -77,6 +82,7 @@ async def bring_up(installation: Installation, launcher: Launcher) -> None:
         await _wait_for_answer(installation, launcher, pairs, began)
     has_model = installation.engine is not None or settings.has_upstream
     show_access(launcher.terminal, pairs, installation.places.demo, has_model=has_model)
+    await tell_news(installation.places, launcher.terminal)
 
 
 async def _keep_store(launcher: Launcher, store: Store) -> None:
@@ -92,7 +98,9 @@ def _gateways(installation: Installation) -> Child:
     arguments = ("-m", "inference", "gateway")
     start = start_of(installation, "gateway", GATEWAY, arguments, environment)
     child = _child(installation, start, bad_settings_code=_BAD_SETTINGS)
-    return replace(child, drain_s=_DRAIN_S)
+    # not by /ready: one that is drained on purpose is back as well
+    is_back = partial(is_serving, installation.settings.gateway_url, "/health")
+    return replace(child, drain_s=_DRAIN_S, is_back=is_back)
 
 
 def _child(
@@ -133,9 +141,8 @@ def _relay(log: Path, say: Callable[[str], None]) -> Callable[[], None]:
             lines = log.read_text(errors="replace").splitlines()
         except FileNotFoundError:
             return
-        for line in lines[position:]:
-            if not line.startswith("{"):  # structured logs are for the file
-                say(line)
+        for line in plain("\n".join(lines[position:])).splitlines():
+            say(line)
         position = len(lines)
 
     return relay
@@ -198,10 +205,13 @@ def _control_children(installation: Installation, postgres: Postgres | None) -> 
         RECORDER: ("manage.py", "record_usage"),
         FEED: ("manage.py", "run_feed"),
     }
-    return tuple(
-        _child(installation, start_of(installation, kind, kind, arguments, environment))
+    children = {
+        kind: _child(installation, start_of(installation, kind, kind, arguments, environment))
         for kind, arguments in lines.items()
-    )
+    }
+    is_back = partial(is_serving, settings.console_url, "/-/status")
+    children[CONSOLE] = replace(children[CONSOLE], is_back=is_back)
+    return tuple(children.values())
 
 
 async def _served(

@@ -35,6 +35,7 @@ _POLL_S = 0.1
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
 _STEADY_S = 60.0
+_BACK_S = 2.0
 _LEADER_S = 3.0
 _LEFTOVER_S = 1.0
 _STOP_S = 40.0
@@ -54,6 +55,8 @@ class Child:
     is_ready: Callable[[], bool] | None = None
     bad_settings_code: int | None = None
     """The exit code by which the first start says that no other would do better."""
+    is_back: Callable[[], bool] | None = None
+    """How to tell that it does its work again; without it and `is_ready`, that it lives is told."""
     drain_s: float = 0.0
     """If it dies, what it leaves of its group may take so long to end, beside the next one."""
 
@@ -133,10 +136,10 @@ class Launcher:
         return self._processes[name]
 
     async def _keep(self, child: Child, process: Popen[bytes], tail: Tail) -> None:
-        pause_s, final_code = _FIRST_PAUSE_S, child.bad_settings_code
+        pause_s, final_code, is_again = _FIRST_PAUSE_S, child.bad_settings_code, False
         while True:
             began = time.monotonic()
-            await _ended(process)
+            await (self._ended_again(child, process) if is_again else _ended(process))
             if process.returncode == final_code:
                 raise LocalProblem(f"{child.name} cannot start: {tail.take_new()}")
             final_code = None
@@ -148,6 +151,22 @@ class Launcher:
             tail.show_new(self.terminal)
             await self._end_leftovers(child.name, drain_s=child.drain_s)
             process, pause_s = await self._start_again(child, pause_s)
+            is_again = True
+
+    async def _ended_again(self, child: Child, process: Popen[bytes]) -> None:
+        """Return when a child that was started again has ended; say meanwhile that it is back."""
+        telling = asyncio.create_task(self._tell_back(child))
+        try:
+            await _ended(process)
+        finally:
+            telling.cancel()
+
+    async def _tell_back(self, child: Child) -> None:
+        if (is_back := child.is_back or child.is_ready) is None:
+            await asyncio.sleep(_BACK_S)
+        else:
+            await self.until(is_back, f"{child.name} to be back", child.log)
+        self.terminal.say(f"{child.name} is back")
 
     async def _start_again(self, child: Child, pause_s: float) -> tuple[Popen[bytes], float]:
         """Start after a pause, or a longer one; returns the pause that the next time takes."""

@@ -69,7 +69,13 @@ class Tail:
         return text
 
     def show_new(self, terminal: Terminal) -> None:
-        text = self.take_new()
+        """Show what is meant for people; structured lines are for the file."""
+        text = plain(self.take_new())
         if text and text != self.shown:
             terminal.show(text)
             self.shown = text
+
+
+def plain(text: str) -> str:
+    """The lines of a log that are no structured ones."""
+    return "\n".join(line for line in text.splitlines() if not line.startswith("{"))

@@ -37,7 +37,7 @@ from controlplane.selectors.live_rows import (
     read_traffic,
     read_workers,
 )
-from controlplane.selectors.routes import list_ladders
+from controlplane.selectors.routes import list_ladders, list_routes, pools_of
 from controlplane.selectors.spend import get_month_to_date
 
 __all__ = [
@@ -89,7 +89,8 @@ class LiveView:
     most requests first, `workers` those of the scope's pools, `queues` who waits for each of these
     pools, `ladders` the routes that degrade and may send there. `covered` tells the share of each
     bucket that any gateway reported. `month_to_date_nanousd` is the ledger's, in the organisation's
-    zone, None for a scope that is one pool, and if nothing of what was charged has a price.
+    zone, None for a scope that is one pool or route, and if nothing of what was charged has a
+    price.
     """
 
     span: Span
@@ -132,30 +133,40 @@ def newest(span: Span, buckets: int = LIVE_BUCKETS) -> Span:
 
 
 def get_live(
-    access: Access, organisation: Organisation, span: Span, *, pool_id: str | None = None
+    access: Access,
+    organisation: Organisation,
+    span: Span,
+    *,
+    pool_id: str | None = None,
+    route_id: str | None = None,
 ) -> LiveView:
-    """The live figures of an organisation, or of one of its pools; raises NotFound.
+    """The live figures of an organisation, or of one of its pools or routes; raises NotFound.
 
+    A route's workers serve other routes as well, so none of theirs are among its figures.
     Raises NotAllowed for a caller whose roles are of its teams or projects only.
     """
     _check(access, organisation)
-    names = _names_of_pools(access, organisation, pool_id)
+    names = _names_of_pools(access, organisation, pool_id, route_id)
     recent = read_newest(span.until)
     series, tail = _series_stretch(span, recent), _tail_stretches(span, recent)
     covered, covered_minute = read_covered([series, tail.minute])
     traffic, before, minute = read_traffic(
-        organisation.pk, pool_id, [series, tail.before, tail.minute]
+        organisation.pk,
+        [series, tail.before, tail.minute],
+        pool_id=pool_id,
+        route_id=route_id,
     )
-    workers, last_workers = read_workers(list(names), [series, tail.seconds])
-    routes = list_ladders(access, organisation, pool_id=pool_id)
+    measured = list(names) if route_id is None else []
+    workers, last_workers = read_workers(measured, [series, tail.seconds])
+    routes = list_ladders(access, organisation, pool_id=pool_id, route_id=route_id)
     peaks, peaks_now = read_peaks(
         [*names, *(route_id for route_id, _, _ in routes)], [series, tail.newest]
     )
     own = dict(names)
-    names |= _names_of_deleted(access, organisation, {*traffic, *before, *minute} - set(names))
+    names |= _names_of_others(access, organisation, {*traffic, *before, *minute} - set(names))
     tiles = Tiles(covered_minute.get(0, 0.0), before, minute, list(last_workers.values()))
     spent = None
-    if pool_id is None:
+    if pool_id is None and route_id is None:
         spent = _spent(access, organisation, span, recent)
     lines = Lines(span, covered)
     queued = PeakLines(lines, peaks, peaks_now, is_told=covered_minute.get(0, 0.0) > 0)
@@ -189,9 +200,15 @@ def _check(access: Access, organisation: Organisation) -> None:
 
 
 def _names_of_pools(
-    access: Access, organisation: Organisation, pool_id: str | None
+    access: Access, organisation: Organisation, pool_id: str | None, route_id: str | None
 ) -> dict[str, str]:
+    """The pools of the scope by id: of a route those that it may send to."""
     rows = access.visible(Pool.objects.filter(organisation=organisation))
+    if route_id is not None:
+        route = list_routes(access).filter(organisation=organisation, pk=route_id).first()
+        if route is None:
+            raise NotFound
+        rows = rows.filter(pk__in=pools_of(route))
     if pool_id is None:
         return dict(rows.values_list("id", "name"))
     found = dict(rows.filter(pk=pool_id).values_list("id", "name"))
@@ -200,10 +217,11 @@ def _names_of_pools(
     return found
 
 
-def _names_of_deleted(
+def _names_of_others(
     access: Access, organisation: Organisation, pool_ids: set[str]
 ) -> dict[str, str]:
-    """What the ledger last called pools that are no more; "" is traffic that went to none."""
+    """The names of pools beyond the scope's, of those that are no more what the ledger last called
+    them; "" is traffic that went to none."""
     unnamed = {key: NO_POOL if key == "" else key for key in pool_ids}
     gone = sorted(pool_ids - {""})
     if not gone:
@@ -211,7 +229,10 @@ def _names_of_deleted(
     days = UsageDay.objects.filter(organisation_id=organisation.pk, dimension="pool")
     known = access.visible_organisation_wide(days).filter(value__in=gone).exclude(label="")
     latest = known.order_by("value", "-day").distinct("value")
-    return unnamed | dict(latest.values_list("value", "label"))
+    there = access.visible(Pool.objects.filter(organisation=organisation, pk__in=gone))
+    return (
+        unnamed | dict(latest.values_list("value", "label")) | dict(there.values_list("id", "name"))
+    )
 
 
 def _series_stretch(span: Span, recent: Newest) -> Stretch:

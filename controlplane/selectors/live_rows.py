@@ -142,17 +142,22 @@ SELECT {part}, {bin} AS bin, pool_id, SUM(requests)::bigint, SUM(prompt_tokens):
   string_agg(output_token_ms::text, ',') FILTER (WHERE output_token_ms <> '{{}}'),
   string_agg(shed::text, ',') FILTER (WHERE shed <> '{{}}')
 FROM controlplane_livetraffic
-WHERE organisation_id = %s AND (%s::text IS NULL OR pool_id = %s) AND {times}
+WHERE organisation_id = %s AND (%s::text IS NULL OR pool_id = %s)
+  AND (%s::text IS NULL OR route_id = %s) AND {times}
 GROUP BY bin, pool_id
 """
 
 
 def read_traffic(
-    organisation_id: str, pool_id: str | None, stretches: Sequence[Stretch]
+    organisation_id: str,
+    stretches: Sequence[Stretch],
+    *,
+    pool_id: str | None = None,
+    route_id: str | None = None,
 ) -> list[dict[str, dict[int, Tally]]]:
-    """For each stretch the traffic by pool ("" is none) and bin; all pools, or one."""
+    """For each stretch the traffic by pool ("" is none) and bin; all, or one pool's or route's."""
     found: list[dict[str, dict[int, Tally]]] = [defaultdict(dict) for _ in stretches]
-    scope = (organisation_id, pool_id, pool_id)
+    scope = (organisation_id, pool_id, pool_id, route_id, route_id)
     for number, bin_number, pool, *sums, failures, first, output, shed in _read(
         _TRAFFIC, stretches, FINE_S, scope
     ):

@@ -15,21 +15,29 @@ def list_routes(access: Access) -> QuerySet[Route]:
 
 
 def list_ladders(
-    access: Access, organisation: Organisation, *, pool_id: str | None = None
+    access: Access,
+    organisation: Organisation,
+    *,
+    pool_id: str | None = None,
+    route_id: str | None = None,
 ) -> Sequence[tuple[str, str, Sequence[str]]]:
-    """Id, name and steps of the routes that degrade, by name; of one pool those that send there."""
-    rows = access.visible(Route.objects.filter(organisation=organisation, is_enabled=True))
+    """Id, name and steps of the routes that degrade, by name; of one pool those that send there.
+
+    A route that is switched off degrades nothing, but is told when it is asked for.
+    """
+    rows = access.visible(Route.objects.filter(organisation=organisation))
     rows = rows.exclude(degradation=[]).order_by("name")
+    rows = rows.filter(is_enabled=True) if route_id is None else rows.filter(pk=route_id)
     found = rows.prefetch_related("targets") if pool_id is not None else rows
     return [
         (row.pk, row.name, tuple(row.degradation))
         for row in found
-        if pool_id is None or pool_id in _pools_of(row)
+        if pool_id is None or pool_id in pools_of(row)
     ]
 
 
-def _pools_of(row: Route) -> set[str]:
-    """The pools that its targets and its rules' may go to."""
+def pools_of(row: Route) -> set[str]:
+    """The ids of the pools that its targets and its rules' may go to."""
     own = {one.pool_id for one in row.targets.all()}
     return own | {str(one["pool_id"]) for rule in row.rules for one in rule["targets"]}
 

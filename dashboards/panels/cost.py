@@ -34,7 +34,7 @@ def _words(scene: Scene) -> tuple[str, str]:
 
 PANEL = Panel(
     kind=PanelKind.COST,
-    titles=dict.fromkeys((Page.OVERVIEW, Page.POOL), "Cost per hour"),
+    titles=dict.fromkeys(Page, "Cost per hour"),
     unit="USD an hour",
     measure=Measure.DOLLARS,
     draw=draw,

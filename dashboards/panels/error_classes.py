@@ -48,7 +48,7 @@ def _shares(failures: Values, requests: Values) -> Values:
 
 PANEL = Panel(
     kind=PanelKind.ERROR_CLASSES,
-    titles={Page.POOL: "Errors by class"},
+    titles=dict.fromkeys((Page.POOL, Page.ROUTE), "Errors by class"),
     unit="% of requests",
     measure=Measure.PER_CENT,
     draw=draw,

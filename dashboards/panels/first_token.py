@@ -17,7 +17,7 @@ def draw(scene: Scene) -> Chart:
 
 PANEL = Panel(
     kind=PanelKind.FIRST_TOKEN,
-    titles=dict.fromkeys((Page.OVERVIEW, Page.POOL), "Time to first token"),
+    titles=dict.fromkeys(Page, "Time to first token"),
     unit="ms",
     measure=Measure.MILLISECONDS,
     draw=draw,

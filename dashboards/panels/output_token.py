@@ -17,7 +17,7 @@ def draw(scene: Scene) -> Chart:
 
 PANEL = Panel(
     kind=PanelKind.OUTPUT_TOKEN,
-    titles=dict.fromkeys((Page.OVERVIEW, Page.POOL), "Time per output token"),
+    titles=dict.fromkeys(Page, "Time per output token"),
     unit="ms per token",
     measure=Measure.MILLISECONDS,
     draw=draw,

@@ -55,7 +55,11 @@ def _first(scene: Scene, rate: float) -> tuple[str, float]:
 
 PANEL = Panel(
     kind=PanelKind.REQUESTS,
-    titles={Page.OVERVIEW: "Requests by pool", Page.POOL: "Requests"},
+    titles={
+        Page.OVERVIEW: "Requests by pool",
+        Page.POOL: "Requests",
+        Page.ROUTE: "Requests by pool",
+    },
     unit="req/s",
     measure=Measure.PER_SECOND,
     draw=draw,

@@ -44,7 +44,7 @@ def _sentence(shed: Mapping[str, int], *, is_told: bool) -> str:
 
 PANEL = Panel(
     kind=PanelKind.SHED,
-    titles={Page.OVERVIEW: "Sent away by class"},
+    titles=dict.fromkeys((Page.OVERVIEW, Page.ROUTE), "Sent away by class"),
     unit="req/s",
     measure=Measure.PER_SECOND,
     draw=draw,

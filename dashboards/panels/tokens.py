@@ -31,7 +31,7 @@ def draw(scene: Scene) -> Chart:
 
 PANEL = Panel(
     kind=PanelKind.TOKENS,
-    titles=dict.fromkeys((Page.OVERVIEW, Page.POOL), "Tokens in and out"),
+    titles=dict.fromkeys(Page, "Tokens in and out"),
     unit="tokens/s",
     measure=Measure.PER_SECOND,
     draw=draw,

@@ -6,7 +6,7 @@ from dashboards.kinds import Measure, Page, PanelKind
 
 
 def draw(scene: Scene) -> Chart:
-    """One line a pool: the most that waited for it at once."""
+    """One line a pool: the most that waited for it at once, whichever route they came by."""
     queues = scene.view.queues
     told = [one.waiting_now for one in queues if one.waiting_now is not None]
     series = tuple(
@@ -30,12 +30,17 @@ def _sentence(scene: Scene) -> str:
     if first.waiting_now != total:
         whom = f", {first.waiting_now:,} of them for {first.label}"
     requests = words.count(total, "request")
-    return f"{requests} {verb}{whom}; the longest wait is {words.milliseconds(longest)}."
+    told = f"{requests} {verb}{whom}; the longest wait is {words.milliseconds(longest)}"
+    return f"{told}, of all routes." if scene.page is Page.ROUTE else f"{told}."
 
 
 PANEL = Panel(
     kind=PanelKind.WAITING,
-    titles={Page.OVERVIEW: "Waiting by pool", Page.POOL: "Waiting for a worker"},
+    titles={
+        Page.OVERVIEW: "Waiting by pool",
+        Page.POOL: "Waiting for a worker",
+        Page.ROUTE: "Waiting for its pools",
+    },
     unit="in the gateways",
     measure=Measure.COUNT,
     draw=draw,

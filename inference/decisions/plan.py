@@ -4,10 +4,11 @@ A plan is a function of its arguments alone, so that what was decided can be exp
 would have been decided replayed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from inference.contract import refusals
 from inference.contract.events import PriceUsed
 from inference.contract.kinds import Endpoint
 from inference.contract.snapshot import (
@@ -56,12 +57,21 @@ class RefusalCode(StrEnum):
     NO_CAPACITY = "no_capacity"
 
 
+_WORDS: Mapping[RefusalCode, str] = {
+    RefusalCode.SWITCHED_OFF: refusals.SWITCHED_OFF,
+    RefusalCode.MODEL_NOT_FOUND: refusals.MODEL_NOT_FOUND,
+    RefusalCode.TARGET_NOT_FOUND: refusals.TARGET_NOT_FOUND,
+    RefusalCode.TARGETS_SWITCHED_OFF: refusals.TARGETS_SWITCHED_OFF,
+    RefusalCode.NO_CAPACITY: refusals.NO_CAPACITY,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """A "no" with its reason; `route` is set if it got as far as one the caller may see.
 
-    `message` is for the caller, "" where the code says it all. `switch` is the kill switch that was
-    met, `rule_id` the rule that had chosen the targets, `param` the member at fault.
+    `message` is of this request alone, "" where the code says it all. `switch` is the kill switch
+    that was met, `rule_id` the rule that had chosen the targets, `param` the member at fault.
     """
 
     code: RefusalCode
@@ -70,6 +80,13 @@ class Refusal:
     switch: SwitchRecord | None = None
     rule_id: str | None = None
     param: str | None = None
+
+    @property
+    def words(self) -> str:
+        """What the caller is told; "" of a request for which its member at fault isn't known."""
+        words = self.message or _WORDS.get(self.code, "")
+        reason = "" if self.switch is None else self.switch.reason
+        return f"{words} Reason: {reason}" if reason else words
 
 
 class LeftOutReason(StrEnum):

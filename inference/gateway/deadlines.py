@@ -19,11 +19,13 @@ class Deadlines:
     """Calls `overrun` of whoever is still here once its time is over.
 
     Requests of a route come and go in their thousands a second and all but none meets its limit, so
-    each costs an entry in a queue in place of a timer. Times are those of a `stopwatch`.
+    each costs an entry in a queue in place of a timer. One that others have overtaken, for its body
+    took long, has a timer of its own. Times are those of a `stopwatch`.
     """
 
     def __init__(self) -> None:
         self._queues: dict[int, _Queue] = {}
+        self._overtaken: dict[Limited, asyncio.TimerHandle] = {}
 
     def add(
         self, limited: Limited, due_s: float, limit_ms: int, stopwatch: Callable[[], float]
@@ -34,10 +36,10 @@ class Deadlines:
         if queue is None:
             queue = self._queues[limit_ms] = _Queue(stopwatch, lambda: self._drop(limit_ms))
         if due_s < queue.last_s and queue.members:
-            queue.insert(limited, due_s)
-        else:
-            queue.members[limited] = None
-            queue.last_s = due_s
+            self._wind(limited, due_s, stopwatch)
+            return
+        queue.members[limited] = None
+        queue.last_s = due_s
         if due_s < queue.rings_s:
             queue.wind(due_s)
 
@@ -47,6 +49,21 @@ class Deadlines:
         queue = self._queues.get(limit_ms)
         if queue is not None:
             queue.members.pop(limited, None)
+        if self._overtaken and (timer := self._overtaken.pop(limited, None)) is not None:
+            timer.cancel()
+
+    def _wind(self, limited: Limited, due_s: float, stopwatch: Callable[[], float]) -> None:
+        """Give it a timer of its own, which rings then."""
+        wait_s = max(due_s - stopwatch(), 0.0)
+        loop = asyncio.get_running_loop()
+        self._overtaken[limited] = loop.call_later(wait_s, self._ring, limited, due_s, stopwatch)
+
+    def _ring(self, limited: Limited, due_s: float, stopwatch: Callable[[], float]) -> None:
+        if due_s > stopwatch():
+            self._wind(limited, due_s, stopwatch)
+            return
+        del self._overtaken[limited]
+        limited.overrun()
 
     def _drop(self, limit_ms: int) -> None:
         del self._queues[limit_ms]
@@ -65,14 +82,6 @@ class _Queue:
         self._emptied = emptied
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-
-    def insert(self, limited: Limited, due_s: float) -> None:
-        """Put one in its place whose body took so long that others have overtaken it."""
-        later = [one for one in self.members if (one.due_s or 0.0) > due_s]
-        for one in later:
-            del self.members[one]
-        self.members[limited] = None
-        self.members.update(dict.fromkeys(later))
 
     def wind(self, due_s: float) -> None:
         """Look again then."""

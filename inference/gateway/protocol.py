@@ -67,6 +67,7 @@ class GatewayProtocol(HttpToolsProtocol):
     _head_bytes = 0
     _unread_bytes = 0
     _framing_bytes = 0
+    _hosts = 0
     _watchdog: Watchdog
 
     @property
@@ -147,6 +148,7 @@ class GatewayProtocol(HttpToolsProtocol):
         self.url = b""
         self.expect_100_continue = False
         self.headers = []
+        self._hosts = 0
         self._head_bytes = self._head_bytes or 1  # it may begin in what came with a body's end
         if not self._is_head_timed or self._is_stopping:
             self._time_head()
@@ -157,9 +159,13 @@ class GatewayProtocol(HttpToolsProtocol):
         name = name.lower()
         if name == b"expect" and value.lower() == b"100-continue":
             self.expect_100_continue = True
+        elif name == b"host":
+            self._hosts += 1
         self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
+        if self._hosts != 1 and (self._hosts or self.parser.get_http_version() != "1.0"):
+            raise InvalidRequest("The request has no Host header, or more than one.")
         self._watchdog.clear()
         self._is_in_head = self._is_head_timed = False
         self._head_bytes = self._framing_bytes = self._unread_bytes = 0
@@ -205,7 +211,9 @@ class GatewayProtocol(HttpToolsProtocol):
         stopped = sys.exception()
         fault = stopped.__context__ if stopped is not None else None
         is_callback = isinstance(stopped, httptools.HttpParserCallbackError)
-        if is_callback and not isinstance(fault, _BAD_TARGET):
+        if isinstance(fault, InvalidRequest):
+            self._refuse(400, fault)
+        elif is_callback and not isinstance(fault, _BAD_TARGET):
             log.error("request parser failed", exc_info=fault)
             self._refuse(500, InternalError())
         else:

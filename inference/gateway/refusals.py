@@ -18,21 +18,20 @@ from inference.gateway.headers import TARGET
 
 def refusal_of(decided: Refusal, *, now: float) -> GatewayError:
     """The error that a refusal is to its caller; `now` is seconds since the epoch."""
+    words = decided.words
     match decided.code:
         case RefusalCode.SWITCHED_OFF:
-            return SwitchedOff(_reason(SwitchedOff.message, decided.switch))
+            return SwitchedOff(words)
         case RefusalCode.TARGETS_SWITCHED_OFF:
-            message = _reason(TargetsSwitchedOff.message, decided.switch)
-            return TargetsSwitchedOff(message, retry_after_s=_left_s(decided.switch, now=now))
+            return TargetsSwitchedOff(words, retry_after_s=_left_s(decided.switch, now=now))
         case RefusalCode.NO_CAPACITY:
-            return NoCapacity()
+            return NoCapacity(words)
         case RefusalCode.WRONG_ENDPOINT | RefusalCode.NOT_BRIDGEABLE:
-            return InvalidRequest(decided.message, param=decided.param)
+            return InvalidRequest(words, param=decided.param)
         case RefusalCode.TARGET_NOT_FOUND:
-            header = TARGET.decode()
-            return InvalidRequest(f"`{header}` names no target of the route.", param=header)
+            return InvalidRequest(words, param=TARGET.decode())
         case RefusalCode.MODEL_NOT_FOUND:
-            return ModelNotFound(param="model")
+            return ModelNotFound(words, param="model")
 
 
 def check_caller(snapshot: ConfigSnapshot, identity: KeyRecord, *, now: float) -> None:
@@ -40,10 +39,6 @@ def check_caller(snapshot: ConfigSnapshot, identity: KeyRecord, *, now: float) -
     switch = switch_on_caller(snapshot, identity, now=now)
     if switch is not None:
         raise refusal_of(Refusal(RefusalCode.SWITCHED_OFF, switch=switch), now=now)
-
-
-def _reason(message: str, switch: SwitchRecord | None) -> str:
-    return f"{message} Reason: {switch.reason}" if switch is not None and switch.reason else message
 
 
 def _left_s(switch: SwitchRecord | None, *, now: float) -> int | None:

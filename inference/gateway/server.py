@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -34,10 +35,17 @@ class GatewayServer(QuietServer):
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         self.accepting = asyncio.Event()
+        self._second = 0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.accepting.set()
+
+    async def on_tick(self, counter: int) -> bool:
+        # uvicorn makes a new `date` each ten ticks, which may begin late in a second: by that it is
+        # told for up to a second too long
+        before, self._second = self._second, int(time.time())
+        return await super().on_tick(0 if self._second != before else 1)
 
     async def _wait_tasks_to_complete(self) -> None:
         # a connection accepted at the last moment is made only after all were told of the end

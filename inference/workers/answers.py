@@ -200,12 +200,12 @@ class Answer:
         try:
             if self.parser is not None:
                 self.parser.feed_data(data)
-        except httptools.HttpParserCallbackError as error:
-            log.error("answer parser failed", exc_info=error)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            if isinstance(error, httptools.HttpParserCallbackError):
+                log.error("answer parser failed", exc_info=error)
             self.keeps_alive = False
-            self.fail(UpstreamBadAnswer())
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            self.keeps_alive = False
+            if not self.is_complete:
+                self._offer()  # what came before the break
             self.fail(UpstreamBadAnswer())
         if self._is_flowing and self._take is not None and len(self._chunks) == 1:
             self._quiet_since_s = self._loop.time()
@@ -341,7 +341,8 @@ class Answer:
             await waiter
         finally:
             self._waiter = self._due_s = None
-        if self._error is not None:
+        # whoever stopped taking before the failure has to learn of that first
+        if self._error is not None and (self._take is not None or self._left_s is None):
             raise self._error
         return wait_s is None or bool(self._chunks) or self.is_complete
 

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, Response, WebSocketRoute, expect
 
-from controlplane.models import Pool
+from controlplane.models import Pool, Route
 from controlplane.services.actors import Actor
 from controlplane.services.pools import create_pool
+from controlplane.services.routes import TargetChoice, create_route
 from tests.browser.conftest import LOOKS, Console, Visitor
 from tests.browser.test_requests import ended_now
 from tests.controlplane.bridge.conftest import MANAGE, environment_of_process, wait_until
@@ -52,9 +53,26 @@ def pools(console: Console, actor: Actor) -> list[Pool]:
 
 
 @pytest.fixture
-def fleet(console: Console, pools: list[Pool]) -> Iterator[LivingFleet]:
+def route(console: Console, pools: list[Pool], actor: Actor) -> Route:
+    targets = [TargetChoice(pool, weight) for pool, weight in zip(pools, (6, 3, 1), strict=True)]
+    return create_route(
+        actor,
+        organisation=console.organisation,
+        name="chat",
+        targets=targets,
+        degradation=["trim_batch", "smaller_model", "shed_batch"],
+    )
+
+
+@pytest.fixture
+def fleet(console: Console, pools: list[Pool], route: Route) -> Iterator[LivingFleet]:
     """Two gateways with a quarter of an hour behind them, two minutes of it untold."""
-    made = LivingFleet(console.store, console.organisation.pk, [pool.pk for pool in pools])
+    made = LivingFleet(
+        console.store,
+        console.organisation.pk,
+        [pool.pk for pool in pools],
+        route_id=route.pk,
+    )
     made.remember(REMEMBERED_S, gap=GAP)
     with made.living():
         yield made
@@ -74,7 +92,7 @@ def feed(console: Console, fleet: LivingFleet) -> Iterator[subprocess.Popen[byte
     assert process.wait(30) == 0
 
 
-CHECKED = {("overview", 390, "light"), ("pool-live", 1400, "dark")}
+CHECKED = {("overview", 390, "light"), ("pool-live", 1400, "dark"), ("route-live", 390, "light")}
 """Each page and each theme; the overview on a desk in the dark is looked at with its table open."""
 
 
@@ -329,13 +347,18 @@ def test_live_pages_are_accessible_fit_their_window_and_are_pictured(
     feed: subprocess.Popen[bytes],
     console: Console,
     pools: list[Pool],
+    route: Route,
     shots: Path,
 ) -> None:
     console.traffic(ended_now())
     visitor = visit()
     page = visitor.page
     visitor.sign_in("/", "Overview")
-    for name, path in (("overview", "/"), ("pool-live", f"/pools/{pools[0].pk}/")):
+    for name, path in (
+        ("overview", "/"),
+        ("pool-live", f"/pools/{pools[0].pk}/"),
+        ("route-live", f"/routes/{route.pk}/?tab=live"),
+    ):
         visitor.go(path)
         expect_state(page, "live", "Live")
         expect(page.locator("[data-panel=cost]")).to_have_attribute(

@@ -2,6 +2,7 @@
 
 import re
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ from django.conf import settings
 from django.test import Client
 from redis import Redis
 
+from controlplane.models import JournalMark
 from controlplane.tasks.heartbeat import HEARTBEAT_KEY, beat
 from inference.contract import wire
 from inference.contract.kinds import WorkerState
 from inference.contract.vitals import Applied
+from tests.controlplane.bridge.conftest import environment_of_process
 from tests.controlplane.fleet import put_directory, put_vitals, vitals, worker
 
 
@@ -36,6 +39,7 @@ def test_without_a_fleet_all_stores_up_is_200_and_degraded(state_store: Redis) -
         ("state", "ok"),
         ("cache", "ok"),
         ("jobs", "ok"),
+        ("recorder", "degraded"),
         ("configuration", "ok"),
         ("gateways", "degraded"),
         ("pools", "degraded"),
@@ -82,7 +86,37 @@ def test_a_cache_that_is_not_configured_is_not_missed(monkeypatch: pytest.Monkey
     without = settings.HEADWORKS.model_copy(update={"cache_url": None})
     monkeypatch.setattr(settings, "HEADWORKS", without)
     names = [part["name"] for part in Client().get("/-/status").json()["parts"]]
-    assert names == ["database", "state", "jobs", "configuration", "gateways", "pools"]
+    assert names == ["database", "state", "jobs", "recorder", "configuration", "gateways", "pools"]
+
+
+def test_the_recorder_is_told_by_what_waits_and_by_who_asks(
+    state_store: Redis, collected_files: None
+) -> None:
+    part = part_of("recorder")
+    assert (part["state"], part["detail"]) == ("degraded", "it has not run yet")
+    assert (part["stream_entries"], part["waiting_entries"]) == (0, None)
+    state_store.xgroup_create(wire.USAGE_STREAM, wire.USAGE_GROUP, id="0", mkstream=True)
+    for _ in range(2):
+        state_store.xadd(wire.USAGE_STREAM, {wire.USAGE_FIELD: b"{}"})
+    assert part_of("recorder")["detail"] == "no recorder reads the stream"
+    state_store.xreadgroup(wire.USAGE_GROUP, "me", {wire.USAGE_STREAM: ">"}, count=1)
+    part = part_of("recorder")
+    assert (part["state"], part["waiting_entries"]) == ("ok", 2)
+    assert 0 <= part["age_s"] < 30
+    page = Client().get("/-/status", headers={"accept": "text/html"}).content.decode()
+    assert "2 waiting to be recorded" in page
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_recorder_s_last_commit_is_told(
+    state_store: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = environment_of_process()["HEADWORKS_DATABASE_URL"]
+    monkeypatch.setattr(settings, "HEADWORKS", type(settings.HEADWORKS)(database_url=url))
+    assert part_of("recorder")["last_mark_at"] is None
+    at = datetime(2026, 11, 30, 12, tzinfo=UTC)
+    JournalMark.objects.create(journal="jnl_a", mark=1, updated_at=at)
+    assert part_of("recorder")["last_mark_at"] == "2026-11-30T12:00:00+00:00"
 
 
 def test_gateways_that_run_on_one_version_are_ok(state_store: Redis) -> None:
@@ -172,7 +206,8 @@ def test_gateways_and_pools_are_unknown_while_the_store_is_away(
     monkeypatch.setattr(settings, "HEADWORKS", gone)
     body = Client().get("/-/status").json()
     states = {part["name"]: part["state"] for part in body["parts"]}
-    assert (states["gateways"], states["pools"], body["down"]) == ("unknown", "unknown", ["state"])
+    assert {states[name] for name in ("gateways", "pools", "recorder")} == {"unknown"}
+    assert body["down"] == ["state"]
 
 
 def test_pools_without_a_leader_or_with_a_foreign_directory_are_degraded(

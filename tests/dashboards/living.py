@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -95,12 +95,14 @@ class LivingFleet:
     """Gateways and a supervisor that write their records until they are silenced.
 
     `pools` are the ids traffic goes to, with the size of each; the first is half of the next one's.
+    All of it comes by one route, or by none.
     """
 
     store: Redis
     organisation_id: str
     pools: Sequence[str]
     gateways: Sequence[str] = ("gw-a", "gw-b")
+    route_id: str = ""
     silent: set[str] = field(default_factory=set)
     is_busy: bool = True
     _stopping: threading.Event = field(default_factory=threading.Event)
@@ -111,7 +113,12 @@ class LivingFleet:
         for gateway in self.gateways:
             share = 1 / len(self.gateways)
             told = tuple(
-                traffic_at(at, self.organisation_id, pool_id, share / (place + 1) * passed(at, now))
+                replace(
+                    traffic_at(
+                        at, self.organisation_id, pool_id, share / (place + 1) * passed(at, now)
+                    ),
+                    route_id=self.route_id,
+                )
                 for at in made
                 for place, pool_id in enumerate(self.pools)
                 if self.is_busy

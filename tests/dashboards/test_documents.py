@@ -113,6 +113,26 @@ def test_queues_and_ladders_are_told_in_words() -> None:
     assert sentence(PanelKind.DEGRADATION) == "No route has steps of degradation."
 
 
+def test_a_routes_page_speaks_of_its_own_steps_and_of_its_pools_queues() -> None:
+    def on_route(kind: PanelKind, **fields: object) -> tuple[str, str]:
+        chart = REGISTRY[kind].draw(scene(Page.ROUTE, at=view(**fields)))
+        return chart.sentence, chart.now
+
+    assert on_route(PanelKind.DEGRADATION) == ("This route has no steps of degradation.", "")
+    ground = ladder(now=0, since=None)
+    assert on_route(PanelKind.DEGRADATION, ladders=(ground,)) == ("It serves as ever.", "0 of 3")
+    assert on_route(PanelKind.DEGRADATION, ladders=(ladder(),)) == (
+        "2 of 3 steps (trim batch, smaller model) since 15:00 in force.",
+        "2 of 3",
+    )
+    busy = queue(waiting_now=3, oldest_wait_ms_now=4_200.0)
+    told = "3 requests wait for a; the longest wait is 4,200 ms, of all routes."
+    assert on_route(PanelKind.WAITING, queues=(busy,)) == (told, "3")
+    document = document_of(scene(Page.ROUTE), is_historical=False)
+    assert {"running", "kv_cache", "month"} & set(document["tiles"]) == set()
+    assert document["pools"] == []
+
+
 def test_a_pools_tile_tells_who_waits_in_the_gateways() -> None:
     def queued(**fields: object) -> tuple[str, str]:
         shown = scene(Page.POOL, at=view(queues=(queue(**fields),)))
@@ -344,6 +364,10 @@ def test_a_scopes_name_has_its_organisation_and_is_read_back() -> None:
     scope = LiveScope("org_1", Page.POOL, "pool_1", "1h")
     assert scope.name == "live.org_1.pool.pool_1.1h"
     assert LiveScope.named(scope.name) == scope
+    assert (scope.pool_id, scope.route_id) == ("pool_1", None)
+    route = LiveScope("org_1", Page.ROUTE, "rt_1", "1h")
+    assert LiveScope.named("live.org_1.route.rt_1.1h") == route
+    assert (route.pool_id, route.route_id) == (None, "rt_1")
     everything = LiveScope("org_1", Page.OVERVIEW, "", "15m")
     assert LiveScope.named("live.org_1.overview.all.15m") == everything
     assert LiveScope.named("live.org_1.overview.all.3m") is None

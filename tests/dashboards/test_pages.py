@@ -19,6 +19,7 @@ from controlplane.services.models import create_model
 from controlplane.services.organisations import create_organisation
 from controlplane.services.pools import create_pool
 from controlplane.services.prices import create_price
+from controlplane.services.routes import TargetChoice, create_route
 from controlplane.services.teams import create_team
 from controlplane.services.users import (
     create_service_account,
@@ -117,6 +118,33 @@ def test_the_document_has_every_panel_and_tells_no_data_from_zero(
     assert labels == ["mine-0", "mine-1"]
 
 
+def test_a_route_has_a_document_and_a_tab_of_its_own(
+    reader: Client, actor: Actor, organisation: Organisation
+) -> None:
+    pools = [pool_of(actor, organisation, name) for name in ("mine", "other")]
+    targets = [TargetChoice(pools[0], 1)]
+    route = create_route(actor, organisation=organisation, name="chat", targets=targets)
+    LivingFleet(None, organisation.pk, [pools[0].pk], route_id=route.pk).remember(60)
+    query = {"organisation": organisation.pk, "window": "5m"}
+    document = reader.get("/live/route/", query | {"route": route.pk}).json()
+    assert set(document["panels"]) == {panel.kind for panel in panels_of(Page.ROUTE)}
+    (stack,) = document["panels"]["requests"]["figure"]["data"]
+    assert stack["name"] == "mine"
+    assert any(value for value in stack["y"])
+    tab = reader.get(f"/routes/{route.pk}/", {"tab": "live", "window": "1h"})
+    page = tab.content.decode()
+    assert f'data-live-page="route" data-query="organisation={organisation.pk}' in page
+    assert f"/api/v1/live/?route={route.pk}&amp;window=1h" in page
+    here = f"organisation={organisation.pk}"
+    links = links_of(tab)
+    assert links["errors"] == f"/requests/?failed=true&route={route.pk}&last=1h&{here}"
+    assert links["cost"] == f"/usage/?measure=cost&range=24h&group_by=route&{here}"
+    assert [reader.get(url).status_code for url in links.values()] == [200] * len(links)
+    assert reader.get("/live/route/", query | {"route": pools[0].pk}).status_code == 404
+    refused = reader.get("/live/route/", query | {"pool": pools[0].pk})
+    assert list(refused.json()["fields"]) == ["pool"]
+
+
 @pytest.mark.parametrize(
     ("change", "status", "code"),
     [
@@ -164,6 +192,11 @@ def test_a_role_in_a_team_alone_reads_no_live_figures(
     page = client.get("/").content.decode()
     assert "are for roles of the whole organisation" in page
     assert "data-live-page" not in page
+    targets = [TargetChoice(pool_of(actor, organisation, "mine"), 1)]
+    route = create_route(actor, organisation=organisation, name="chat", targets=targets)
+    page = client.get(f"/routes/{route.pk}/", {"tab": "live"}).content.decode()
+    assert "data-live-page" not in page
+    assert "tab=live" not in page
 
 
 def test_changes_are_told_newest_first_in_words(

@@ -15,6 +15,8 @@ from inference.decisions.bridging.pieces import (
     Unreadable,
 )
 from inference.decisions.bridging.registry import REGISTRY
+from inference.decisions.bridging.told_messages import MessageTelling
+from inference.decisions.bridging.told_responses import ResponseTelling
 from inference.decisions.endpoints import BRIDGES
 from inference.decisions.usage import usage_of
 from tests.decisions.chats import (
@@ -260,6 +262,59 @@ def test_a_call_that_goes_on_after_its_end_is_no_answer(bridge: Bridge) -> None:
         told(begin(bridge), streamed([*calls, further]))
     blank = {"tool_calls": [{"index": 0, "function": {"arguments": "\n"}}]}
     told(begin(bridge), streamed([*calls, blank]))
+
+
+FOUR_CALLS = [*({"tool_calls": [{**one, "index": at}]} for at, one in enumerate(CALLS * 2))]
+LONG = [{"reasoning": "hm"}, {"content": "so "}, {"content": "far"}, {"refusal": "no"}, *FOUR_CALLS]
+
+
+@pytest.mark.parametrize("most", [0, 602, 905, 2_000, 3_500])
+def test_a_response_too_long_to_be_kept_is_told_all_the_same(most: int) -> None:
+    """What repeats it has a beginning of it, and says so."""
+    whole, events = (
+        told(ResponseTelling(NOTHING, most_kept=size), streamed(LONG)) for size in (10_000, most)
+    )
+    once = [[one for one in seen if "delta" in one["type"]] for seen in (whole, events)]
+    assert [{**one, "sequence_number": 0} for one in once[1]] == [
+        {**one, "sequence_number": 0} for one in once[0]
+    ]
+    counts = [sorted(one["type"] for one in seen) for seen in (whole, events)]
+    assert counts[0] == counts[1]
+    assert [one["sequence_number"] for one in events] == list(range(len(events)))
+    last = events[-1]
+    assert last["type"] == "response.completed"
+    assert last["response"]["is_output_cut"] is True
+    assert "is_output_cut" not in whole[-1]["response"]
+    assert words_of(whole[-1]).startswith(words_of(last))
+
+
+def words_of(event: dict[str, Any]) -> str:
+    """Ids and texts of a response, one after the other."""
+    items = event["response"]["output"]
+    return "".join(item["id"] + "".join(map(_text_of, item.get("content", ()))) for item in items)
+
+
+def _text_of(part: dict[str, Any]) -> str:
+    return part["refusal"] if part["type"] == "refusal" else part["text"]
+
+
+def test_of_a_response_so_many_characters_are_kept() -> None:
+    deltas = [{"content": one} for one in ("abc", "def", "g")]
+    events = told(ResponseTelling(NOTHING, most_kept=905), streamed(deltas))
+    assert [one["delta"] for one in events if "delta" in one] == ["abc", "def", "g"]
+    kept = [one["text"] for one in events if one["type"] == "response.output_text.done"]
+    assert kept == [events[-1]["response"]["output"][0]["content"][0]["text"]] == ["abc"]
+
+
+@pytest.mark.parametrize("most", [0, 6, 7, 100])
+def test_calls_too_long_to_be_kept_end_with_their_message(most: int) -> None:
+    events = told(MessageTelling(NOTHING, most_kept=most), streamed(FOUR_CALLS))
+    assert (
+        accumulated(events)["content"]
+        == accumulated(told(begin(MESSAGES), streamed(FOUR_CALLS)))["content"]
+    )
+    stops = [one["index"] for one in events if one["type"] == "content_block_stop"]
+    assert sorted(stops) == [0, 1, 2, 3]
 
 
 @unhurried

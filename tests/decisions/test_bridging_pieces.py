@@ -7,6 +7,7 @@ from inference.contract.kinds import Endpoint
 from inference.decisions.bridging.base import Said
 from inference.decisions.bridging.documents import Untranslatable
 from inference.decisions.bridging.pieces import (
+    MOST_KEPT,
     Arguments,
     Call,
     Ending,
@@ -19,6 +20,7 @@ from inference.decisions.bridging.pieces import (
     read_answer,
 )
 from inference.decisions.bridging.registry import REGISTRY
+from inference.gateway.streaming import MAX_FRAME_BYTES
 from tests.decisions.chats import chunk
 
 ASKED = {"role": "user", "content": "ping"}
@@ -46,6 +48,16 @@ def test_a_call_waits_for_its_name_and_is_no_answer_without() -> None:
         taken.end()
     named = {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": "}"}}]}
     assert taken.of(chunk(named)) == [Call(0, "call_r1_0", "f"), Arguments(0, "{}")]
+
+
+def test_calls_take_no_more_than_there_is_room_for() -> None:
+    taken = Pieces("r1")
+    unnamed = {"tool_calls": [{"index": 0, "function": {"arguments": "x" * 1_000_000}}]}
+    for _ in range(MOST_KEPT // 1_000_300):
+        assert taken.of(chunk(unnamed)) == []
+    with pytest.raises(Unreadable):
+        taken.of(chunk(unnamed))
+    assert MOST_KEPT == MAX_FRAME_BYTES
 
 
 def test_what_is_not_of_the_answer_is_not_told() -> None:

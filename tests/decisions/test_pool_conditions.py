@@ -55,22 +55,36 @@ def test_without_a_leader_nothing_starts_and_that_is_said() -> None:
 def test_an_address_is_ready_until_its_check_fails() -> None:
     checked = condition_of(STATIC, entries(READY, READY), has_leader=True)
     assert checked == Condition(ConditionKind.READY, 2, 2)
-    assert condition_of(STATIC, entries(FAILED), has_leader=True) == Condition(
-        ConditionKind.DEGRADED, 2, 1, "far/0 failed"
+    assert condition_of(STATIC, entries(READY, FAILED), has_leader=True) == Condition(
+        ConditionKind.DEGRADED, 2, 1, "far/1 failed"
     )
     assert condition_of(STATIC, entries(FAILED, FAILED), has_leader=True).kind is ConditionKind.DOWN
-    assert condition_of(STATIC, [], has_leader=False).reason == "not checked: no supervisor leads"
+    left = condition_of(STATIC, entries(READY, READY), has_leader=False)
+    assert left == Condition(ConditionKind.READY, 2, 2, "not checked: no supervisor leads")
 
 
 @pytest.mark.parametrize(
-    ("states", "reason"),
-    [((), "not checked yet"), ((READY,), "1 of 2 not checked yet")],
+    ("has_leader", "reason"),
+    [
+        (True, "gateways send to it meanwhile"),
+        (False, "no supervisor leads; gateways send to it meanwhile"),
+    ],
 )
-def test_an_address_that_nobody_looked_at_yet_is_said_to_be_unchecked(
-    states: tuple[WorkerState, ...], reason: str
+def test_addresses_that_nobody_looked_at_yet_are_said_to_be_unchecked_and_not_to_be_ready(
+    has_leader: bool, reason: str
 ) -> None:
-    found = condition_of(STATIC, entries(*states), has_leader=True)
-    assert found == Condition(ConditionKind.READY, 2, 2, reason)
+    found = condition_of(STATIC, [], has_leader=has_leader)
+    assert found == Condition(ConditionKind.NOT_CHECKED_YET, 2, None, reason)
+
+
+def test_of_addresses_only_those_that_were_looked_at_count_as_ready() -> None:
+    assert condition_of(STATIC, entries(READY), has_leader=True) == Condition(
+        ConditionKind.READY, 2, 1, "1 of 2 not checked yet"
+    )
+    # the other one may serve
+    assert condition_of(STATIC, entries(FAILED), has_leader=True) == Condition(
+        ConditionKind.DEGRADED, 2, 0, "far/0 failed"
+    )
 
 
 def test_an_unreadable_directory_is_unknown_and_never_nothing_ready() -> None:

@@ -11,8 +11,10 @@ from controlplane.decisions.replays import (
     LEAST_SLICE,
     Slice,
     Unreplayable,
+    caution_about,
     is_counted,
     is_same_route,
+    pools_serving,
     recorded_of,
     slices_of,
 )
@@ -117,3 +119,17 @@ def test_a_route_is_the_same_whatever_its_parts_were_numbered() -> None:
     other = replace(one, targets=renamed, rules=(replace(rule, id="rule_2", targets=renamed),))
     assert is_same_route(one, other)
     assert not is_same_route(one, replace(other, max_attempts=1))
+
+
+def test_times_foretold_by_default_speeds_are_said_to_be_worth_little() -> None:
+    def caution(*samples: int, serving: tuple[str, ...] = ()) -> str:
+        workers = [{"pool": f"p{place}", "samples": one} for place, one in enumerate(samples)]
+        return caution_about(workers, serving)
+
+    assert caution(0, 0).startswith("Default speeds were used: too little traffic is recorded")
+    assert "worth little" in caution(0, 0)
+    assert caution(5, 0).startswith("Default speeds were used for 1 of the 2 workers")
+    # a pool that nothing goes to is nobody's trouble
+    assert caution(5, 0, serving=("p0",)) == caution(5, 5) == caution() == ""
+    sides = {"current": {"split": [{"pool": "p0"}]}, "draft": {"split": [{"pool": None}]}}
+    assert pools_serving(sides) == {"p0"}

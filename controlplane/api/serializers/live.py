@@ -38,6 +38,15 @@ class LiveQuerySerializer(serializers.Serializer[object]):
         required=False, max_length=255, help_text="Name or id; all traffic without it."
     )
 
+    route = serializers.CharField(
+        required=False, max_length=255, help_text="Name or id, in place of a pool."
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if "pool" in attrs and "route" in attrs:
+            raise serializers.ValidationError({"route": "Ask for a pool or for a route."})
+        return attrs
+
     def validate_until(self, value: datetime) -> datetime:
         if not _EARLIEST <= value <= _LATEST:
             raise serializers.ValidationError("This is out of range.")
@@ -168,6 +177,7 @@ class CoverageSerializer(serializers.Serializer[object]):
 class LiveSerializer(serializers.Serializer[object]):
     organisation_id = serializers.CharField()
     pool_id = serializers.CharField(allow_null=True)
+    route_id = serializers.CharField(allow_null=True)
     bucket_s = serializers.IntegerField()
     percentile_window_s = serializers.IntegerField()
     coverage = CoverageSerializer()
@@ -180,15 +190,21 @@ class LiveSerializer(serializers.Serializer[object]):
     )
     total = TrafficSeriesSerializer()
     pools = TrafficSeriesSerializer(many=True, help_text="Most requests first.")
-    workers = WorkerSeriesSerializer(many=True)
-    queues = QueueSeriesSerializer(many=True, help_text="Of the pools there are.")
+    workers = WorkerSeriesSerializer(
+        many=True, help_text="None for a route: its workers serve other routes as well."
+    )
+    queues = QueueSeriesSerializer(
+        many=True,
+        help_text="Of the pools there are; for a route of those it may send to, whichever route "
+        "those who wait came by.",
+    )
     ladders = LadderSeriesSerializer(
         many=True, help_text="Of routes that degrade and may send to what is asked about."
     )
     summary = SummarySerializer()
     pool_summaries = PoolSummarySerializer(many=True)
     month_to_date_nanousd = serializers.CharField(
-        allow_null=True, help_text=f"{_MONEY} By the ledger; null for one pool."
+        allow_null=True, help_text=f"{_MONEY} By the ledger; null for one pool or route."
     )
 
     def get_fields(self) -> dict[str, Any]:
@@ -197,7 +213,12 @@ class LiveSerializer(serializers.Serializer[object]):
 
 
 def live_document(
-    view: LiveView, *, organisation_id: str, pool_id: str | None, priced: Mapping[str, bool]
+    view: LiveView,
+    *,
+    organisation_id: str,
+    pool_id: str | None,
+    route_id: str | None,
+    priced: Mapping[str, bool],
 ) -> dict[str, Any]:
     """A view as `LiveSerializer` takes it; `priced` says of each shown pool if it has a price."""
     labels = {series.key: series.label for series in view.pools}
@@ -213,6 +234,7 @@ def live_document(
         "to": view.span.until,
         "organisation_id": organisation_id,
         "pool_id": pool_id,
+        "route_id": route_id,
         "bucket_s": view.span.bucket_s,
         "percentile_window_s": view.percentile_window_s,
         "coverage": asdict(view.coverage),

@@ -1,11 +1,12 @@
 """The shapes of a replay: what is asked, how far it is, what was foretold and what came."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from rest_framework import serializers
 
 from controlplane.api.serializers.strict import OwnedSerializer
-from controlplane.decisions.replays import MOST_REQUESTS
+from controlplane.decisions.replays import MOST_REQUESTS, caution_about, pools_serving
 from controlplane.models import ReplayState
 
 
@@ -97,7 +98,14 @@ class ReportSerializer(serializers.Serializer[Any]):
         help_text="Current configuration: replayed against recorded."
     )
     workers = ModelledWorkerSerializer(many=True)
+    caution = serializers.SerializerMethodField(
+        help_text="In words, what makes the times foretold worth little: default speeds in place "
+        "of learned ones. Empty if there is nothing to warn of."
+    )
     left_out = serializers.ListField(child=serializers.CharField())
+
+    def get_caution(self, report: Mapping[str, Any]) -> str:
+        return caution_about(report["workers"], pools_serving(report["route"]))
 
 
 class ObservedSerializer(serializers.Serializer[Any]):

@@ -1,8 +1,8 @@
 """Live figures by REST: what the live pages show, whole, to be read again as often as wanted."""
 
-from collections.abc import Mapping
+from typing import Any
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -17,13 +17,13 @@ from controlplane.api.serializers.live import (
 from controlplane.api.views.requests import ORGANISATION, organisation_asked
 from controlplane.api.views.tenants import TenantView
 from controlplane.errors import NotFound
-from controlplane.models import Organisation
 from controlplane.selectors.live import get_live, span_of
 from controlplane.selectors.pools import list_pools
+from controlplane.selectors.routes import list_routes
 
 
 class LiveView(TenantView):
-    """Figures of an organisation or of one of its pools."""
+    """Figures of an organisation, or of one of its pools or routes."""
 
     serializer_class = LiveSerializer
     pagination_class = None
@@ -38,23 +38,26 @@ class LiveView(TenantView):
         values = asked.validated_data
         organisation = organisation_asked(self)
         span = span_of(values["window"], timezone.now(), until=values.get("until"))
-        pool_id = self._pool_id(organisation, values["pool"]) if "pool" in values else None
-        view = get_live(self.access, organisation, span, pool_id=pool_id)
-        priced = self._priced(organisation, pool_id)
+        pools = list_pools(self.access).filter(organisation=organisation)
+        routes = list_routes(self.access).filter(organisation=organisation)
+        pool_id = _id_of(pools, values["pool"]) if "pool" in values else None
+        route_id = _id_of(routes, values["route"]) if "route" in values else None
+        view = get_live(self.access, organisation, span, pool_id=pool_id, route_id=route_id)
+        is_narrow = pool_id is not None or route_id is not None
+        shown = pools.filter(pk__in=[one.key for one in view.queues]) if is_narrow else pools
         document = live_document(
-            view, organisation_id=organisation.pk, pool_id=pool_id, priced=priced
+            view,
+            organisation_id=organisation.pk,
+            pool_id=pool_id,
+            route_id=route_id,
+            priced=dict(shown.values_list("pk", "is_priced")),
         )
         return Response(LiveSerializer(document).data)
 
-    def _priced(self, organisation: Organisation, pool_id: str | None) -> Mapping[str, bool]:
-        """Whether the models of these pools have a price."""
-        rows = list_pools(self.access).filter(organisation=organisation)
-        shown = rows if pool_id is None else rows.filter(pk=pool_id)
-        return dict(shown.values_list("pk", "is_priced"))
 
-    def _pool_id(self, organisation: Organisation, asked: str) -> str:
-        rows = list_pools(self.access).filter(organisation=organisation)
-        found = rows.filter(Q(pk=asked) | Q(name=asked)).values_list("pk", flat=True).first()
-        if found is None:
-            raise NotFound
-        return str(found)
+def _id_of(rows: QuerySet[Any], asked: str) -> str:
+    """The id of the row of this name or id."""
+    found = rows.filter(Q(pk=asked) | Q(name=asked)).values_list("pk", flat=True).first()
+    if found is None:
+        raise NotFound
+    return str(found)

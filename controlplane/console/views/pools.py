@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from controlplane.console.acting import ActPage
-from controlplane.console.api_calls import reading
+from controlplane.console.api_calls import live_call, reading
 from controlplane.console.creating import CreatePage
 from controlplane.console.deleting import DeletePage
 from controlplane.console.details import ACTIVITY, TAB, DetailPage, Fact, State, Tab
@@ -52,9 +52,6 @@ from controlplane.services.pools import create_pool, delete_pool, update_pool
 from inference.contract.kinds import PoolPower, Provisioner
 
 LIVE, REPLICAS, CONFIG, LOGS = "live", "replicas", "config", "logs"
-LIVE_WINDOW = "15m"
-"""What the live page shows unless its address says otherwise; the API's own default is longer."""
-
 JUST_S = 15
 """How long after an edit its workers are looked at anew, though none has moved yet."""
 
@@ -166,13 +163,10 @@ class PoolDetail(DetailPage):
         return told
 
     def api_call(self, row: Pool, tab: str) -> str:
-        asked = QueryDict(mutable=True)
         if tab == LIVE:
-            asked.update({"pool": row.pk, "window": self.request.GET.get("window") or LIVE_WINDOW})
-            if self.request.GET.get("until"):
-                asked["until"] = self.request.GET["until"]
-            return reading(self.request, self.scope, reverse("api-live-list"), asked)
+            return live_call(self.request, self.scope, pool=row.pk)
         if tab == LOGS:
+            asked = QueryDict(mutable=True)
             asked["worker"] = str(self._logs(row)["number"])
             path = reverse("api-pool-logs", args=[row.pk])
             return reading(self.request, self.scope, path, asked, place="")

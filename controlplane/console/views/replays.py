@@ -15,6 +15,7 @@ from controlplane.console.pages import Crumb, Page
 from controlplane.console.replayed import (
     STATES,
     Row,
+    caution_told,
     errors_told,
     facts_of,
     models_of,
@@ -106,6 +107,7 @@ class ReplayDetail(ReplayPage):
         observed = row.observed
         return {
             "facts": facts_of(row),
+            "caution": caution_told(report),
             "unjudged": unjudged_told(report),
             "scopes": _scopes(report),
             "splits": splits,

@@ -8,9 +8,10 @@ from typing import Any
 from django.utils import timezone
 
 from controlplane.compiler import rules_of
+from controlplane.console.api_calls import live_call
 from controlplane.console.creating import CreatePage
 from controlplane.console.deleting import DeletePage
-from controlplane.console.details import DetailPage, Fact, State
+from controlplane.console.details import ACTIVITY, DetailPage, Fact, State, Tab
 from controlplane.console.diffs import shown
 from controlplane.console.formats import count, minute
 from controlplane.console.forms.routes import RouteForm
@@ -36,6 +37,8 @@ from controlplane.services.actors import Actor
 from controlplane.services.drafts import Draft
 from controlplane.services.routes import create_route, delete_route, update_route
 from inference.contract.kinds import Strategy
+
+LIVE = "live"
 
 HOUR = timedelta(hours=1)
 SPANS = (timedelta(minutes=15), timedelta(days=1))
@@ -70,6 +73,18 @@ class RouteDetail(DetailPage):
     noun = ROUTES
     selector = staticmethod(list_routes)
     template_name = "console/routes/detail.html"
+    tabs = (Tab("overview", "Overview"), Tab(LIVE, "Live"), Tab(ACTIVITY, "Activity"))
+
+    def tabs_of(self, row: Route) -> Sequence[Tab]:
+        if self.scope.access.reads_organisation(self.scope.organisation.pk):
+            return self.tabs
+        # live figures tell of everybody's traffic
+        return tuple(tab for tab in self.tabs if tab.name != LIVE)
+
+    def api_call(self, row: Route, tab: str) -> str:
+        if tab == LIVE:
+            return live_call(self.request, self.scope, route=row.pk)
+        return super().api_call(row, tab)
 
     def state_of(self, row: Route) -> State:
         return State("On") if row.is_enabled else State("Off", "stop", "idle")

@@ -1,7 +1,7 @@
 """What chat answers, in pieces: the same ones whether it came whole or chunk by chunk."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -9,9 +9,35 @@ from inference.contract.events import Usage
 from inference.contract.values import frozen
 from inference.decisions.cost import usage_from
 
+MOST_KEPT = 8 * 1024 * 1024
+"""Characters of a streamed answer that are kept to be told again: as an event may have bytes."""
+
+_CALL_CHARS = 300
+"""What each call counts for beside its texts, which is about what it takes."""
+
 
 class Unreadable(Exception):
     """An answer that isn't one of chat's."""
+
+
+@dataclass(slots=True)
+class Room:
+    """For how many characters more of an answer there is room.
+
+    Once something had none, nothing after it has: what is kept is a beginning.
+    """
+
+    left: float = MOST_KEPT
+
+    @property
+    def is_over(self) -> bool:
+        return self.left < 0
+
+    def takes(self, size: int) -> bool:
+        """Whether so much more is kept."""
+        if self.left >= 0:
+            self.left -= size
+        return self.left >= 0
 
 
 @frozen
@@ -139,7 +165,7 @@ class _Begun:
 
     id: str
     is_told: bool = False
-    waiting: str = ""
+    waiting: list[str] = field(default_factory=list)
 
 
 class Pieces:
@@ -152,6 +178,7 @@ class Pieces:
         self._answer_id = answer_id
         self._calls: dict[int, _Begun] = {}
         self._last = -1
+        self._room = Room()
         self.ending = Ending()
 
     def of(self, answer: Answer) -> list[Piece]:
@@ -193,19 +220,28 @@ class Pieces:
         if begun is None:
             made = call.id or f"call_{self._answer_id}_{place}"
             begun = self._calls[place] = _Begun(made)
+            self._keep(_CALL_CHARS + len(made))
         self._last = place
         function = call.function or _Function()
-        begun.waiting += _text_of(function.arguments)
+        text = _text_of(function.arguments)
         found: list[Piece] = []
         if not begun.is_told:
+            begun.waiting.append(text)
             if not function.name:
+                self._keep(_CALL_CHARS + len(text))
                 return []
             begun.is_told = True
             found.append(Call(place, begun.id, function.name))
-        if begun.waiting:
-            found.append(Arguments(place, begun.waiting))
-            begun.waiting = ""
+            text = "".join(begun.waiting)
+            begun.waiting.clear()
+        if text:
+            found.append(Arguments(place, text))
         return found
+
+    def _keep(self, size: int) -> None:
+        """Raise Unreadable if calls take more than there is room for, which is no answer's."""
+        if not self._room.takes(size):
+            raise Unreadable
 
     def _place_of(self, call: _Call) -> int:
         """Its index; servers that have none give an id with the first part of a call alone."""

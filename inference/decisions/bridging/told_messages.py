@@ -1,18 +1,21 @@
 """Chat's answers, in the words of Anthropic's messages."""
 
 from collections.abc import Iterable, Mapping
+from io import StringIO
 
 import msgspec
 
 from inference.contract.events import Usage
 from inference.decisions.bridging.base import Document, Said
 from inference.decisions.bridging.pieces import (
+    MOST_KEPT,
     Arguments,
     Call,
     Ending,
     Head,
     Piece,
     Refusal,
+    Room,
     Text,
     Thought,
     Unreadable,
@@ -72,16 +75,19 @@ def tell_message(whole: Whole, said: Said) -> Document:
 class MessageTelling:
     """A streamed message. Blocks end when the next begins; a call's once its arguments are whole.
 
-    Calls whose parts come interleaved are open side by side, so that no part gets to another.
+    Calls whose parts come interleaved are open side by side, so that no part gets to another. So
+    are those after one whose arguments are too long to be kept, and to be known whole.
     """
 
-    def __init__(self, said: Said) -> None:
+    def __init__(self, said: Said, *, most_kept: float = MOST_KEPT) -> None:
         self.next_number = 0
         self._said = said
         self._blocks = 0
         self._open: dict[int, int] = {}
         self._closed: set[int] = set()
-        self._arguments: dict[int, str] = {}
+        self._arguments: dict[int, StringIO] = {}
+        self._cut: set[int] = set()
+        self._room = Room(most_kept)
         self._has_refused = False
 
     def begin(self, head: Head, usage: Usage | None) -> list[Document]:
@@ -108,7 +114,10 @@ class MessageTelling:
             block = _block_of(piece)
             events.append({"type": _START, "index": self._open[key], "content_block": block})
         if isinstance(piece, Arguments):
-            self._arguments[key] = self._arguments.get(key, "") + piece.text
+            if self._room.takes(len(piece.text)):
+                self._arguments.setdefault(key, StringIO()).write(piece.text)
+            else:
+                self._cut.add(key)
         delta = _delta_of(piece)
         if delta is not None:
             events.append({"type": _DELTA, "index": self._open[key], "delta": delta})
@@ -128,15 +137,15 @@ class MessageTelling:
 
     def _close_finished(self) -> list[Document]:
         """Another block begins: end those that nothing more can come of."""
-        done = {
-            key: index
-            for key, index in self._open.items()
-            if key < 0 or is_whole(self._arguments.get(key, ""))
-        }
+        done = {key: index for key, index in self._open.items() if key < 0 or self._is_whole(key)}
         for key in done:
             del self._open[key]
         self._closed |= {key for key in done if key >= 0}
         return self._stops(sorted(done.values()))
+
+    def _is_whole(self, key: int) -> bool:
+        arguments = self._arguments.get(key)
+        return arguments is not None and key not in self._cut and is_whole(arguments.getvalue())
 
     def _stops(self, indexes: Iterable[int]) -> list[Document]:
         return [{"type": "content_block_stop", "index": index} for index in indexes]

@@ -1,16 +1,20 @@
 """Chat's answers, in the words of OpenAI's responses."""
 
 from dataclasses import dataclass, field
+from io import StringIO
+from math import inf
 
 from inference.contract.events import Usage
 from inference.decisions.bridging.base import Document, Said
 from inference.decisions.bridging.pieces import (
+    MOST_KEPT,
     Arguments,
     Call,
     Ending,
     Head,
     Piece,
     Refusal,
+    Room,
     Text,
     Thought,
     Unreadable,
@@ -23,12 +27,15 @@ _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"
 # The items that text and thoughts go on in, beside those of calls by their place.
 _MESSAGE, _THOUGHT = -1, -2
 
+# What an item, and a part of one, counts for beside its texts, which is about what it takes.
+_ITEM_CHARS, _PART_CHARS = 600, 300
+
 _PREFIXES = {"message": "msg", "reasoning": "rs", "function_call": "fc"}
 
 
 def tell_response(whole: Whole, said: Said) -> Document:
     """A whole response: what the stream of it would end with."""
-    telling = ResponseTelling(said)
+    telling = ResponseTelling(said, most_kept=inf)
     telling.begin(whole.head, None)
     for piece in whole.pieces:
         telling.add(piece)
@@ -43,10 +50,10 @@ class _Part:
 
     kind: str
     index: int
-    texts: list[str] = field(default_factory=list)
+    kept: StringIO = field(default_factory=StringIO)
 
     def document(self) -> dict[str, object]:
-        text = "".join(self.texts)
+        text = self.kept.getvalue()
         match self.kind:
             case "output_text":
                 return {"type": self.kind, "text": text, "annotations": [], "logprobs": []}
@@ -57,25 +64,28 @@ class _Part:
 
 @dataclass(slots=True)
 class _Item:
-    """An item of the output. A call has its arguments in place of parts."""
+    """An item of the output. A call has its arguments in place of parts, and if they weren't all
+    kept, it `is_cut`. `last` is the part that began last, be it among those kept or not.
+    """
 
     id: str
     index: int
     kind: str
     call: Call | None = None
     parts: list[_Part] = field(default_factory=list)
-    arguments: list[str] = field(default_factory=list)
+    last: _Part | None = None
+    arguments: StringIO = field(default_factory=StringIO)
+    is_cut: bool = False
     status: str = "in_progress"
 
     def document(self) -> dict[str, object]:
         told: dict[str, object] = {"id": self.id, "type": self.kind, "status": self.status}
         content = [part.document() for part in self.parts]
         if self.call is not None:
-            arguments = "".join(self.arguments)
             return told | {
                 "call_id": self.call.id,
                 "name": self.call.name,
-                "arguments": arguments,
+                "arguments": self.arguments.getvalue(),
             }
         if self.kind == "reasoning":
             return told | {"summary": [], "content": content}
@@ -85,13 +95,17 @@ class _Item:
 class ResponseTelling:
     """A streamed response. An item ends when the next begins; a call once its arguments are whole.
 
-    Calls whose parts come interleaved are open side by side, so that no part gets to another.
+    Calls whose parts come interleaved are open side by side, so that no part gets to another. What
+    goes beyond `most_kept` characters is told once, as it comes; the events that repeat the answer
+    have its beginning, and the last says so. A call beyond is open to the end.
     """
 
-    def __init__(self, said: Said) -> None:
+    def __init__(self, said: Said, *, most_kept: float = MOST_KEPT) -> None:
         self.next_number = 0
         self._said = said
         self._head = Head("", "", 0)
+        self._room = Room(most_kept)
+        self._begun_items = 0
         self._items: list[_Item] = []
         self._open: dict[int, _Item] = {}
         self._closed: set[int] = set()
@@ -117,7 +131,10 @@ class ResponseTelling:
         if isinstance(piece, Call):
             return events
         if isinstance(piece, Arguments):
-            item.arguments.append(piece.text)
+            if self._room.takes(len(piece.text)):
+                item.arguments.write(piece.text)
+            else:
+                item.is_cut = True
             at = {"item_id": item.id, "output_index": item.index}
             kind = "response.function_call_arguments.delta"
             return [*events, self._event(kind, **at, delta=piece.text)]
@@ -142,24 +159,27 @@ class ResponseTelling:
                 kind = "message"
             case _:
                 raise Unreadable  # arguments of a call that hasn't begun
-        index = len(self._items)
+        index, self._begun_items = self._begun_items, self._begun_items + 1
         item = _Item(f"{_PREFIXES[kind]}_{self._head.id}_{index}", index, kind)
         item.call = piece if isinstance(piece, Call) else None
-        self._items.append(item)
+        if self._room.takes(_ITEM_CHARS):
+            self._items.append(item)
         return item
 
     def _add_text(self, item: _Item, piece: Thought | Text | Refusal) -> list[Document]:
         kind = _part_kind(piece)
         events: list[Document] = []
-        if not item.parts or item.parts[-1].kind != kind:
-            if item.parts:
-                events += self._close_part(item, item.parts[-1])
-            item.parts.append(_Part(kind, len(item.parts)))
-            part = item.parts[-1]
+        part = item.last
+        if part is None or part.kind != kind:
+            if part is not None:
+                events += self._close_part(item, part)
+            part = item.last = _Part(kind, 0 if part is None else part.index + 1)
+            if self._room.takes(_PART_CHARS):
+                item.parts.append(part)
             added = part.document()
             events.append(self._event("response.content_part.added", **_in(item, part), part=added))
-        part = item.parts[-1]
-        part.texts.append(piece.text)
+        if self._room.takes(len(piece.text)):
+            part.kept.write(piece.text)
         more: dict[str, object] = {"logprobs": []} if kind == "output_text" else {}
         delta = self._event(f"response.{kind}.delta", **_in(item, part), delta=piece.text, **more)
         return [*events, delta]
@@ -168,7 +188,7 @@ class ResponseTelling:
         """Another item begins: end those that nothing more can come of."""
         events: list[Document] = []
         for key, item in list(self._open.items()):
-            if key < 0 or is_whole("".join(item.arguments)):
+            if key < 0 or (not item.is_cut and is_whole(item.arguments.getvalue())):
                 del self._open[key]
                 events += self._close(item, "completed")
                 if key >= 0:
@@ -185,11 +205,11 @@ class ResponseTelling:
                     item_id=item.id,
                     output_index=item.index,
                     name=item.call.name,
-                    arguments="".join(item.arguments),
+                    arguments=item.arguments.getvalue(),
                 )
             )
-        elif item.parts:
-            events += self._close_part(item, item.parts[-1])
+        elif item.last is not None:
+            events += self._close_part(item, item.last)
         return [*events, self._event("response.output_item.done", **_at(item))]
 
     def _close_part(self, item: _Item, part: _Part) -> list[Document]:
@@ -220,6 +240,8 @@ class ResponseTelling:
         }
         if head.service_tier is not None:
             told["service_tier"] = head.service_tier
+        if self._room.is_over:
+            told["is_output_cut"] = True
         return told
 
     def _event(self, kind: str, **members: object) -> Document:

@@ -9,6 +9,7 @@ from redis import Redis
 
 from controlplane.models import ConfigRevision, Replay, Request
 from inference.contract.kinds import BreakerState
+from inference.contract.refusals import MODEL_NOT_FOUND
 from tests.controlplane.conftest import POOL, Caller
 from tests.controlplane.fleet import put_vitals, vitals
 
@@ -128,7 +129,8 @@ def test_a_key_sees_its_own_routes_alone(
 ) -> None:
     admin.made("/keys/", {"name": "none", "routes": []})
     response = admin.post("/explain/", {**QUESTION, "key": "none"})
-    assert response.json()["refusal"]["code"] == "model_not_found"
+    refusal = response.json()["refusal"]
+    assert (refusal["code"], refusal["message"]) == ("model_not_found", MODEL_NOT_FOUND)
     assert response.json()["record"] is None
 
 

@@ -80,6 +80,7 @@ def test_a_draft_is_replayed_and_then_held_against_what_came_of_it(
         "refused: its answer is not known": 1,
     }
     assert report["model_errors"]["is_good"] is True, report["model_errors"]
+    assert report["caution"] == ""
     large = fleet["large"]
     before, after = (_share(report["route"][side], large) for side in ("current", "draft"))
     assert before == pytest.approx(0.9, abs=0.04)
@@ -166,6 +167,8 @@ def test_a_replay_that_cannot_be_compared_stops_no_other_and_none_is_looked_at_f
     for _ in range(2):
         admin.made("/replays/", {**drafted(fleet), "hours": 1})
         assert run_queued()
+    untaught = admin.get(f"/replays/{Replay.objects.latest('created_at').pk}/").json()["report"]
+    assert untaught["caution"].startswith("Default speeds were used: too little traffic")
     older, newer = Replay.objects.order_by("created_at")
     Replay.objects.filter(pk=newer.pk).update(drafted={})
     assert admin.patch(f"/routes/{fleet['route']}/", drafted(fleet)["changes"]).status_code == 200

@@ -193,7 +193,7 @@ def test_adopting_lowers_the_stores_marks_to_the_ledgers_and_waits_for_what_is_m
     assert missing() == {JOURNAL: 2, "jnl_gone": 4}
     assert store.hget(wire.JOURNAL_MARKS, JOURNAL) == b"11"
     assert Request.objects.count() == 9
-    told = recorder_part(NOON)
+    told = recorder_part()
     assert told.detail == "6 events that a former ledger had are in this one no more"
     assert told.state == "ok"  # there is nothing to do about them
     assert told.facts["missing_events"] == 6

@@ -131,7 +131,19 @@ def test_a_replay_is_asked_for_on_a_review_and_told_on_its_page(
     assert "The draft is not published." in words
     assert re.search(r"p95 within 20\s?%", words)
     assert "no price" in words
+    assert "Default speeds" not in words
     assert "chat" in words_of(operator.page("/replay/"))
+
+
+def test_a_replay_of_no_traffic_says_that_it_is_worth_little(
+    operator: Reader, ids: Mapping[str, str], state_store: Redis
+) -> None:
+    replayed(operator, ids)
+    pk = Replay.objects.get().pk
+    assert run_queued() == pk
+    words = words_of(operator.page(f"/replay/{pk}/"))
+    assert "Default speeds were used: too little traffic is recorded to learn from" in words
+    assert "Drafted, replayed: none" in words
 
 
 def test_a_viewer_of_another_organisation_finds_no_replay(

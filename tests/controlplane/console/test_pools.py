@@ -224,7 +224,7 @@ def test_an_address_nobody_checked_is_listed_and_said_to_be_unchecked(
 ) -> None:
     pool = static_pool(operator, actor)
     (row,) = rows_of(operator.page(f"/pools/{pool.pk}/?tab=replicas"))
-    assert row == "far/0 Taken to be ready http://127.0.0.1:9000/v1 0 - - - - - - Drain far/0"
+    assert row == "far/0 Not checked yet http://127.0.0.1:9000/v1 0 - - - - - - Drain far/0"
 
 
 def test_config_marks_each_field_and_shows_what_the_supervisor_runs_still(

@@ -104,9 +104,25 @@ def test_one_pool_is_asked_for_by_name_or_id(admin: Caller, busy: str) -> None:
         assert (told["pool_id"], told["month_to_date_nanousd"]) == (busy, None)
 
 
+def test_one_route_is_asked_for_by_name_or_id(
+    admin: Caller, busy: str, make_caller: Callable[..., Caller]
+) -> None:
+    document = {"name": "chat", "targets": [{"pool": busy, "weight": 1}]}
+    route = admin.made("/routes/", document)["id"]
+    for asked in ("chat", route):
+        told = admin.get(f"/live/?{AT_NOON}&route={asked}").json()
+        assert (told["route_id"], told["pool_id"]) == (route, None)
+        assert [one["label"] for one in told["pools"]] == ["mine"]
+        assert told["total"]["requests"][-1] == 0
+    assert admin.get(f"/live/?{AT_NOON}").json()["route_id"] is None
+    assert admin.get("/live/?route=nobody").status_code == 404
+    assert make_caller("admin").get(f"/live/?route={route}").status_code == 404
+
+
 @pytest.mark.parametrize(
     ("query", "field"),
     [
+        ("pool=mine&route=chat", "route"),
         ("window=2y", "window"),
         ("until=soon", "until"),
         ("until=0001-01-01T00:00:00Z", "until"),

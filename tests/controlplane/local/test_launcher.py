@@ -180,7 +180,7 @@ def test_what_an_earlier_run_left_is_ended_at_the_next_start(tmp_path: Path) -> 
 
 
 def test_a_child_that_dies_is_started_again_after_its_group_was_ended(tmp_path: Path) -> None:
-    script = f"test -e seen && {SLEEP}; touch seen; echo hello; {STUBBORN}"
+    script = f"test -e seen && {SLEEP}; touch seen; echo hello; echo '{{\"event\": 1}}'; {STUBBORN}"
     with dummy_run(tmp_path / "var", {"gateway": (GATEWAY, script)}) as run:
         wait_for(lambda: running(run.places), "the child")
         first = run.record("gateway")
@@ -193,6 +193,8 @@ def test_a_child_that_dies_is_started_again_after_its_group_was_ended(tmp_path: 
         assert members_of(first) == ()
         assert run.said("gateway ended (-9)")
         assert run.said("\nhello\n")
+        assert not run.said('{"event"')
+        wait_for(lambda: run.said("gateway is back"), "the word that it is back")
 
 
 def test_a_child_that_cannot_run_with_its_settings_ends_everything(tmp_path: Path) -> None:

@@ -35,12 +35,16 @@ async def test_one_whose_body_took_long_is_not_kept_waiting_by_those_that_overto
     deadlines, overran = Deadlines(), list[str]()
     now_s = time.perf_counter()
     quick, slow = Request("quick", overran), Request("slow", overran)
+    gone = Request("gone", overran)
     deadlines.add(quick, now_s + 0.06, 50, time.perf_counter)
+    deadlines.add(gone, now_s, 50, time.perf_counter)
     deadlines.add(slow, now_s + 0.01, 50, time.perf_counter)
+    deadlines.remove(gone, 50)
     await until(lambda: len(overran) >= 1, PATIENCE_S)
     assert overran == ["slow"]
     await until(lambda: len(overran) >= 2, PATIENCE_S)
     assert overran == ["slow", "quick"]
+    assert not deadlines._overtaken
 
 
 async def test_a_queue_goes_with_its_last_request_and_comes_back_with_the_next() -> None:

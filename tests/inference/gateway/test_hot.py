@@ -45,6 +45,7 @@ PATIENCE_S = 30.0
 _TIMED = ("_bucket", "_sum", "_created")
 _STANDING_CLOCK_S = 1_764_500_000.0
 
+HOST = b"host: gateway\r\n"
 PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings")
 STRANGE_PATHS = (
     "/v1/chat/completions?a=b",
@@ -157,7 +158,9 @@ class Client:
         reader, writer = await asyncio.open_connection("127.0.0.1", self._gateway.port)
         reading = asyncio.create_task(self._follow(reader))
         # one that is no HTTP breaks the connection off: the time would decide what gets out before
-        is_ahead = script.is_ahead and not any(b"\r\nZZ\r\n" in one for one in script.requests[1:])
+        behind = script.requests[1:]
+        broken = [one for one in behind if b"\r\nZZ\r\n" in one or one.count(HOST) != 1]
+        is_ahead = script.is_ahead and not broken
         groups = [b"".join(script.requests)] if is_ahead else script.requests
         for group in groups:
             await self._send(writer, group, script.cuts)
@@ -296,6 +299,8 @@ def requests(draw: st.DrawFn) -> bytes:
         headers["transfer-encoding"] = "chunked"
         body = draw(chunked(body))
     made = request_bytes(body, path=path, method=method, token=token, headers=headers)
+    if draw(st.integers(0, 9)) == 0:
+        made = made.replace(HOST, draw(st.sampled_from([b"", HOST * 2])), 1)
     return made.replace(b"HTTP/1.1", draw(st.sampled_from([b"HTTP/1.1"] * 5 + [b"HTTP/1.0"])), 1)
 
 
@@ -383,7 +388,7 @@ def check(pair: Pair, script: Script) -> None:
 LENIENT = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=LENIENT)
+@settings(max_examples=130, deadline=None, suppress_health_check=LENIENT)
 @given(script=SCRIPTS)
 def test_both_ways_answer_alike(pair: Pair, script: Script) -> None:
     check(pair, script)
@@ -392,11 +397,4 @@ def test_both_ways_answer_alike(pair: Pair, script: Script) -> None:
 @settings(max_examples=10, deadline=None, suppress_health_check=LENIENT)
 @given(script=departures())
 def test_both_ways_end_alike_when_the_client_leaves(pair: Pair, script: Script) -> None:
-    check(pair, script)
-
-
-@pytest.mark.slow
-@settings(max_examples=100, deadline=None, suppress_health_check=LENIENT)
-@given(script=SCRIPTS)
-def test_both_ways_answer_alike_at_length(pair: Pair, script: Script) -> None:
     check(pair, script)

@@ -10,7 +10,13 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from inference.contract.kinds import Outcome
 from inference.gateway.protocol import MAX_HEAD_BYTES
 from tests.inference.gateway.client import BASE, CHAT, opened, request_bytes, send
-from tests.inference.gateway.rig import TOKEN, Gateway
+from tests.inference.gateway.rig import (
+    TOKEN,
+    Gateway,
+    configuration,
+    pool_record,
+    running_gateway,
+)
 from tests.upstream.fixtures import Upstream
 from tests.upstream.script import Behaviour
 
@@ -185,6 +191,32 @@ async def test_a_target_that_is_no_path_is_the_callers_fault(
     reply = await send(gateway.port, line + b"\r\nhost: a\r\n\r\n")
     assert (reply.status, reply.error["code"]) == (400, "invalid_request")
     assert "request parser failed" not in caplog.text
+
+
+@pytest.mark.parametrize("is_hot", [True, False])
+@pytest.mark.parametrize("sent", [request_bytes(BODY), HEALTH])
+async def test_a_request_names_one_host(upstream: Upstream, sent: bytes, is_hot: bool) -> None:
+    line = b"host: gateway\r\n"
+    later = sent.replace(b"HTTP/1.1", b"HTTP/1.0")
+    refused = [sent.replace(line, b""), *(one.replace(line, line * 2) for one in (sent, later))]
+    served = [later.replace(line, b""), sent.replace(line, b"Host:\r\n")]
+    snapshot = configuration(pool_record("a", upstream.base_url))
+    async with running_gateway(snapshot, is_hot=is_hot) as gateway:
+        for one in served:
+            assert (await send(gateway.port, one)).status == 200
+        for one in refused:
+            # behind a request that is answered, be its head known by now
+            async with opened(gateway.port, sent) as call:
+                await call.read_head()
+                assert (await call.read_rest()).status == 200
+                call.writer.write(one)
+                call.body = b""
+                await call.read_head()
+                reply = await call.read_rest()
+                assert await call.reader.read() == b""
+            assert (reply.status, reply.error["code"]) == (400, "invalid_request")
+            assert reply.error["message"] == "The request has no Host header, or more than one."
+            assert reply.headers["connection"] == "close"
 
 
 async def test_trailers_are_no_headers(gateway: Gateway) -> None:

@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from email.utils import parsedate_to_datetime
 
 import pytest
 
@@ -46,6 +47,21 @@ async def test_a_stop_waits_for_streams_and_closes_free_connections(
             reply = await call.read_rest()
     assert (reply.text, reply.is_whole) == ("one two three four five", True)
     assert [end.outcome for end in gateway.books.ends] == [Outcome.OK, Outcome.OK]
+
+
+async def test_the_date_of_answers_is_that_of_the_second(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = make_server(gateway.app)
+    server.config.load()
+    for tick, now_s in enumerate((100.95, 101.05, 101.15, 101.99, 102.0, 107.3)):
+        monkeypatch.setattr("inference.gateway.server.time.time", lambda now_s=now_s: now_s)
+        assert await server.on_tick(tick) is False
+        told = dict(server.server_state.default_headers)[b"date"]
+        assert parsedate_to_datetime(told.decode()).timestamp() == int(now_s)
+        made = server.server_state.default_headers
+        assert await server.on_tick(0) is False
+        assert server.server_state.default_headers is made
 
 
 async def test_a_stream_that_outlasts_the_drain_is_broken_off_and_booked(

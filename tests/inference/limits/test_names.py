@@ -9,7 +9,7 @@ from inference.decisions.admission import Bearing, is_by_name
 from inference.limits import limiter as limiters
 from inference.limits.counted import counter_of
 from inference.limits.limiter import make_limiter
-from inference.limits.names import Names
+from inference.limits.names import MOST_TIMES, Names
 from tests.inference.clocks import HandClock
 from tests.inference.gateway.rig import TOKEN, configuration, key_record, pool_record
 
@@ -36,6 +36,21 @@ def test_so_many_are_apart_and_the_rest_is_not_until_the_window_is_over() -> Non
     assert not names.is_apart(limit("b", window=None), "k", "u3")
     clock.move(3_600.0)
     assert names.is_apart(limit("b", window=None), "k", "u3")
+
+
+def test_those_of_many_keys_are_bounded_together_until_a_window_is_over() -> None:
+    clock = HandClock(0.0)
+    names = Names(stopwatch=clock, most=3)
+    most = 3 * MOST_TIMES
+    days = limit("b", window=LimitWindow.DAY)
+    apart = [names.is_apart(days, f"k{n}", user) for n in range(MOST_TIMES - 1) for user in "abc"]
+    apart += [names.is_apart(limit(), "k", user) for user in "abc"]
+    assert (all(apart), len(names)) == (True, most)
+    assert not names.is_apart(limit(), "another", "a")
+    assert names.is_apart(days, "k0", "a")
+    clock.move(60.0)
+    assert [names.is_apart(days, "another", user) for user in "abcd"] == [True, True, True, False]
+    assert len(names) == most
 
 
 def test_keys_that_send_nothing_any_more_are_forgotten() -> None:

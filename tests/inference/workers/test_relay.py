@@ -155,6 +155,31 @@ async def test_what_came_before_a_failure_is_taken(last: bytes, error: type[Exce
         answer.close()
 
 
+@pytest.mark.parametrize("is_enough", [False, True])
+async def test_what_came_with_what_is_no_http_is_taken_before_that_is_told(is_enough: bool) -> None:
+    more = asyncio.Event()
+
+    async def serve(peer: Peer) -> None:
+        await peer.next_request()
+        await peer.send(CHUNKED + part(b"a"))
+        await more.wait()
+        await peer.send(part(b"b") + b"zz\r\n")
+
+    async with serving(serve) as (_, origin):
+        answer, taker = await origin.post(REQUEST, QUICK), Taker(*[b"b"] * is_enough)
+        relaying = asyncio.create_task(answer.relay(taker.take, never))
+        await until(lambda: taker.taken == [b"a"])
+        more.set()
+        if is_enough:
+            assert await relaying
+            relaying = asyncio.create_task(answer.relay(taker.take, never))
+        with pytest.raises(UpstreamBadAnswer):
+            await relaying
+        assert taker.taken == [b"a", b"b"]
+        answer.close()
+        assert origin.idle_count == 0
+
+
 async def test_a_wait_that_is_cancelled_takes_no_more() -> None:
     more = asyncio.Event()
 
