@@ -49,6 +49,8 @@ from controlplane.selectors.system import (
 from inference.contract.kinds import ProcessRole
 
 OUTBOX_LATE_S = 60.0
+"""The jobs send what is due every 5 s; so long it waits only where they don't keep up."""
+
 FEED_STALE_S = 10.0
 
 DISK_LOW_SHARE = 0.05
