@@ -47,27 +47,27 @@ _HEAD_BYTES = 64 * 1024
 _CLEAR = """
 SET LOCAL client_min_messages = warning;
 DO $clear$
-DECLARE one record;
+DECLARE
+  names text[];  -- all of them before the first goes, which may take others with it
+  one text;
 BEGIN
-  FOR one IN
-    SELECT format('DROP %s IF EXISTS %s CASCADE',
+  SELECT array_agg(format('DROP %s IF EXISTS %s CASCADE',
                   CASE c.relkind WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW'
                                  WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END,
-                  c.oid::regclass) AS statement
+                  c.oid::regclass)) INTO names
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = 'public' AND c.relkind IN ('r', 'p', 'v', 'm', 'S')
       AND NOT c.relispartition
       AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid
                       AND d.classid = 'pg_class'::regclass
-                      AND (d.deptype = 'e' OR (c.relkind = 'S' AND d.deptype IN ('i', 'a'))))
-  LOOP EXECUTE one.statement; END LOOP;
-  FOR one IN
-    SELECT format('DROP FUNCTION IF EXISTS %s CASCADE', p.oid::regprocedure) AS statement
+                      AND (d.deptype = 'e' OR (c.relkind = 'S' AND d.deptype IN ('i', 'a'))));
+  FOREACH one IN ARRAY COALESCE(names, '{}') LOOP EXECUTE one; END LOOP;
+  SELECT array_agg(format('DROP FUNCTION IF EXISTS %s CASCADE', p.oid::regprocedure)) INTO names
     FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
     WHERE n.nspname = 'public' AND p.prokind = 'f'
       AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = p.oid
-                      AND d.classid = 'pg_proc'::regclass AND d.deptype = 'e')
-  LOOP EXECUTE one.statement; END LOOP;
+                      AND d.classid = 'pg_proc'::regclass AND d.deptype = 'e');
+  FOREACH one IN ARRAY COALESCE(names, '{}') LOOP EXECUTE one; END LOOP;
 END
 $clear$
 """

@@ -100,7 +100,7 @@ class Exchange:
             snapshot,
             self.downstream.headers.authorization,
             peppers=services.peppers,
-            now=self.arrived.at_ms / 1000,
+            now=services.clock(),
             proofs=services.proofs,
         )
 
