@@ -36,6 +36,8 @@ from tests.inference.limits.rig import SEEDED
 from tests.upstream.fixtures import Upstream
 from tests.upstream.script import Behaviour
 
+pytestmark = pytest.mark.slow
+
 CENT = 10_000_000
 COST = 2 * CENT
 ASKED = {"max_tokens": 50}
