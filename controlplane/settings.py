@@ -257,6 +257,8 @@ SPECTACULAR_SETTINGS = {
     "SERVE_AUTHENTICATION": [],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    # of more than some hundred and twenty open at once the page shows the first few for ever
+    "SWAGGER_UI_SETTINGS": {"deepLinking": True, "docExpansion": "none", "filter": True},
     "COMPONENT_SPLIT_REQUEST": True,
     # `task` is what a model is for on one object, and what kind of answer is wanted on another;
     # a route's accounting and a limit's enforcement are strict or lenient alike

@@ -113,7 +113,7 @@ def _budget(verdict: BudgetVerdict) -> Mapping[str, Any]:
         "action": budget.action.value,
         "counts_for": list(verdict.account.subjects),
         "period": budget.period.value,
-        "ends_at": datetime.fromtimestamp(period.ends_s, UTC),
+        "ends_at": datetime.fromtimestamp(period.ends_s, UTC).isoformat(),
         "left_nanousd": str(verdict.left),
         "reserves_nanousd": None if verdict.stake is None else str(verdict.stake.take),
         "is_short": verdict.is_short,

@@ -17,13 +17,14 @@ from controlplane.models import (
     Team,
 )
 from controlplane.selectors.budgets import row_id
+from inference.contract.wire import limits_counter_key
 from inference.decisions.budgets import dollars
 
 MOST_ACCOUNTS = 300
 """Of one budget: those that spent the most. More alerts at once tell nobody anything."""
 
 _NAMED = (Team, Project, Key, CatalogueModel, Route)
-_MARK = ":at:"
+_COLON = ":"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def list_near(organisation_id: str | None, budget_id: str | None, now: datetime)
             found += [(budget, row, amount) for row in rows[:MOST_ACCOUNTS]]
     names = _names_of(found)
     return [
-        Near(f"{row.key}{_MARK}{threshold}", _words(budget, row, amount, names), float(threshold))
+        Near(_place(budget, row, threshold), _words(budget, row, amount, names), float(threshold))
         for budget, row, amount in found
         for threshold in budget.thresholds_percent
         if row.spent_nanousd * 100 >= amount * threshold * CLEAR_SHARE
@@ -60,10 +61,15 @@ def list_near(organisation_id: str | None, budget_id: str | None, now: datetime)
 
 def used_percent(ids: Collection[str], now: datetime) -> Mapping[str, float]:
     """How much of its budget the account of each place has spent."""
-    keys = {one: one.rpartition(_MARK)[0] for one in ids}
-    rows = {row.key: row for row in _current(now).filter(key__in=sorted(set(keys.values())))}
-    budgets = Budget.objects.in_bulk({row.budget_id for row in rows.values()})
+    parts = {one: one.split(_COLON) for one in ids}
+    budgets = Budget.objects.in_bulk({budget_id for budget_id, _, _ in parts.values()})
     amounts = {pk: _amount(one, now) for pk, one in budgets.items()}
+    keys = {
+        one: limits_counter_key(budgets[budget_id].organisation_id, digest)
+        for one, (budget_id, digest, _) in parts.items()
+        if budget_id in budgets
+    }
+    rows = {row.key: row for row in _current(now).filter(key__in=sorted(set(keys.values())))}
     return {
         one: 100 * rows[key].spent_nanousd / amounts[rows[key].budget_id]
         for one, key in keys.items()
@@ -83,10 +89,15 @@ def _current(now: datetime) -> QuerySet[BudgetAccount]:
     return rows.order_by("-spent_nanousd", "key")
 
 
+def _place(budget: Budget, row: BudgetAccount, threshold: int) -> str:
+    """`<budget>:<account>:<threshold>`, which is another in each period."""
+    return _COLON.join((budget.pk, row.key.rpartition(_COLON)[2], str(threshold)))
+
+
 def _words(
     budget: Budget, row: BudgetAccount, amount_nanousd: int, names: Mapping[str, str]
 ) -> str:
-    """`main (key batch): $85.00 of $100.00 until 2027-01-01 00:00 UTC`."""
+    """`budget main (key batch), $100.00 until 2027-01-01 00:00 UTC`: the same for the period."""
     apart = [
         f"{scope['subject'].replace('_', ' ')} {names.get(_id(scope, value), value)}"
         for scope, value in zip(budget.scopes, row.subjects, strict=False)
@@ -94,8 +105,7 @@ def _words(
     ]
     whose = f" ({', '.join(apart)})" if apart else ""
     until = row.ends_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    spent, amount = dollars(row.spent_nanousd), dollars(amount_nanousd)
-    return f"budget {budget.name}{whose}, {spent} of {amount} until {until}"
+    return f"budget {budget.name}{whose}, {dollars(amount_nanousd)} until {until}"
 
 
 def _names_of(found: Iterable[tuple[Budget, BudgetAccount, int]]) -> Mapping[str, str]:

@@ -256,13 +256,27 @@ def _tell(kind: DeliveryKind, found: QuerySet[Episode], now: datetime, mark: str
             by_channel[channel].append(episode)
     count = 0
     for channel, mine in sorted(by_channel.items(), key=lambda one: one[0].pk):
-        for group in _groups(mine):
+        for group in _groups(_highest(mine)):
             content = content_of(kind, [_told(one) for one in group])
             only = group[0] if len(group) == 1 else None
             deliveries.queue(channel, kind, content, now=now, episode=only)
             count += 1
     Episode.objects.filter(pk__in=[one.pk for one in episodes]).update(**{mark: now})
     return count
+
+
+def _highest(episodes: Sequence[Episode]) -> Sequence[Episode]:
+    """Of those that one rule has at one place at different thresholds, the highest: it tells all.
+
+    Whatever crosses several thresholds at once is one thing that happened.
+    """
+    found: dict[tuple[str | None, str], Episode] = {}
+    for one in sorted(episodes, key=lambda each: each.threshold):
+        place = one.subject_id
+        if one.kind == AlertKind.BUDGET_USED:
+            place = place.rpartition(":")[0]
+        found[one.rule_id, place] = one
+    return [one for one in episodes if one in found.values()]
 
 
 def _groups(episodes: Sequence[Episode]) -> Iterable[Sequence[Episode]]:

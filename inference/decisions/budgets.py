@@ -195,19 +195,24 @@ def spent_nanousd(charges: Iterable[Charge]) -> int:
     return sum(one.cost_nanousd or 0 for one in charges)
 
 
-def refusal_words(account: Account, cost_max_nanousd: int | None, *, now_s: float) -> str:
-    """What the caller of a refused request is told."""
+def refusal_words(
+    account: Account, cost_max_nanousd: int | None, *, now_s: float, is_held: bool = False
+) -> str:
+    """What the caller of a refused request is told; `is_held`: it may fit once others end."""
     budget = account.budget
     scopes = " and ".join(one.subject.value.replace("_", " ") for one in budget.scopes)
     rule = f"The budget {budget.name} of this {scopes}"
     if cost_max_nanousd is None:
         return f"{rule} refuses it: the model has no price, so nobody knows what it costs."
     amount = amount_at(budget, now_s)
-    each = f"{dollars(amount)} a {budget.period.value}"
+    article = "an" if budget.period is BudgetPeriod.HOUR else "a"
+    each, most = f"{dollars(amount)} {article} {budget.period.value}", dollars(cost_max_nanousd)
     if cost_max_nanousd > amount:
-        return f"{rule} is {each}, and this request may cost {dollars(cost_max_nanousd)}."
-    end = datetime.fromtimestamp(account.period.ends_s, UTC)
-    return f"{rule} is {each}, and too little is left of it until {end.isoformat()}."
+        return f"{rule} is {each}, and this request may cost {most}."
+    if is_held:
+        return f"{rule} is {each}; what is left for the {most} it may cost is held for others."
+    end = datetime.fromtimestamp(account.period.ends_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return f"{rule} is {each}, and less than the {most} it may cost is left until {end}."
 
 
 def dollars(nanousd: int) -> str:

@@ -38,6 +38,7 @@ Headers = tuple[tuple[bytes, bytes], ...]
 # How soon it may be worth trying again when the store is away, and when a parallel request ends.
 _AWAY_S = 2
 _PARALLEL_S = 1
+_HELD_S = 1
 
 _UNUSED = Used()
 
@@ -330,7 +331,7 @@ class Admission:
         """The refusal of the limit or budget that lasts the longest, which budgets do."""
         for one in shortages:
             if (purse := self._purse_of(one.claim)) is not None:
-                return self._over_budget(purse)
+                return self._over_budget(purse, is_held=one.is_held)
         worst = max(shortages, key=lambda one: -1.0 if one.wait_s is None else one.wait_s)
         limit = self._refused = self._limit_of(worst.claim)
         self._limiter.metrics.refused(limit.unit)
@@ -342,16 +343,15 @@ class Admission:
             refusal_words(limit, stake, retry_after_s=retry_after_s), retry_after_s=retry_after_s
         )
 
-    def _over_budget(self, purse: Purse) -> GatewayError:
+    def _over_budget(self, purse: Purse, *, is_held: bool = False) -> GatewayError:
         self._refused_budget = purse.budget
         self._limiter.metrics.over_budget()
         now_s, cost = self._limiter.clock(), self._bounds.cost_nanousd
         is_ever = cost is not None and cost <= amount_at(purse.budget, now_s)
         left_s = max(math.ceil(purse.account.period.ends_s - now_s), 1)
-        return BudgetExceeded(
-            budget_words(purse.account, cost, now_s=now_s),
-            retry_after_s=left_s if is_ever else None,
-        )
+        words = budget_words(purse.account, cost, now_s=now_s, is_held=is_ever and is_held)
+        wait_s = _HELD_S if is_held else left_s
+        return BudgetExceeded(words, retry_after_s=wait_s if is_ever else None)
 
     def _unavailable(self, claims: Sequence[Claim]) -> GatewayError:
         """The error of a request that nobody can be asked for."""

@@ -122,6 +122,7 @@ def _absorb(row: Row, reply: Sequence[Any], *, sent_s: float) -> None:
     if row.want:
         one.given = given
     one.rest = rest
+    one.held = elsewhere
     one.elsewhere = 0 if one.counter.is_refundable else elsewhere
     one.is_told = bool(row.may_return or given)
     one.is_dirty = one.got != mine or one.late != 0

@@ -26,7 +26,6 @@ from inference.limits.slices import (
     CountersUnknown,
     OutOfUnits,
     Permit,
-    Shortage,
     Slice,
 )
 
@@ -382,7 +381,7 @@ class Leases:
             for one in spent:
                 one.reached_s = now_s
             ask.future.set_exception(
-                OutOfUnits([Shortage(claims[one], one.wait_s(now_s)) for one in spent])
+                OutOfUnits([one.shortage(claims[one], now_s) for one in spent])
             )
             return
         ask.questions = {one: (one.window, question) for one, question in short if question}

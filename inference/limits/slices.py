@@ -62,10 +62,11 @@ class Slice:
     may come back. `late` was booked after the window had ended here. It is good until `ends_s`.
 
     `rest` and `elsewhere` are what was left of the counter, and what others held ahead, when it was
-    last heard of. `ahead` is how many units beyond the need are asked for, `given` how many the
-    store gave last. `question` is the last that was put to holders, `answered` the last answered
-    here. `is_told` says that the store thinks something of it may come back, `is_asked` that the
-    store is just being asked.
+    last heard of; `held` is all that might come back from others then, whatever it is held for.
+    `ahead` is how many units beyond the need are asked for, `given` how many the store gave last.
+    `question` is the last that was put to holders, `answered` the last answered here. `is_told`
+    says that the store thinks something of it may come back, `is_asked` that the store is just
+    being asked.
     """
 
     __slots__ = (
@@ -76,6 +77,7 @@ class Slice:
         "ends_s",
         "given",
         "got",
+        "held",
         "is_asked",
         "is_dirty",
         "is_due",
@@ -107,6 +109,7 @@ class Slice:
         self.given = 0
         self.rest = counter.amount
         self.elsewhere = 0
+        self.held = 0
         self.question = 0
         self.answered = 0
         self.is_told = False
@@ -144,9 +147,10 @@ class Slice:
         """Whether what others of this process are kept, or gave back meanwhile, may be enough."""
         return self.pending > 0 or self.left >= claim.floor
 
-    def wait_s(self, now_s: float) -> float | None:
-        """How long its window lasts; None is not known."""
-        return max(self.ends_s - now_s, 0.0) if self.counter.window_ms else None
+    def shortage(self, claim: Claim, now_s: float) -> "Shortage":
+        """What is to be told of a claim that can't be met."""
+        wait_s = max(self.ends_s - now_s, 0.0) if self.counter.window_ms else None
+        return Shortage(claim, wait_s, self.rest + self.held + self.may_return >= claim.floor)
 
     def use(self, claim: Claim, now_s: float) -> None:
         """Take units that are left."""
@@ -222,10 +226,14 @@ class Permit:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A claim that can't be met, and for how many seconds at least; None is not known."""
+    """A claim that can't be met, and for how many seconds at least; None is not known.
+
+    `is_held`: what is held for requests under way would be enough, if none of it were used.
+    """
 
     claim: Claim
     wait_s: float | None
+    is_held: bool = False
 
 
 class OutOfUnits(Exception):

@@ -150,12 +150,18 @@ def test_an_amount_is_raised_until_then_and_grace_is_for_those_that_block() -> N
 def test_a_refusal_says_which_budget_how_much_and_until_when() -> None:
     account = Account(budget(scope(BudgetSubject.TEAM)), ("team_a",), Period(0, 86_400))
     assert refusal_words(account, 5 * CENT, now_s=0.0) == (
-        "The budget main of this team is $1.00 a month, and too little is left of it until"
-        " 1970-01-02T00:00:00+00:00."
+        "The budget main of this team is $1.00 a month, and less than the $0.05 it may cost is left"
+        " until 1970-01-02 00:00 UTC."
     )
     assert refusal_words(account, 101 * CENT, now_s=0.0) == (
         "The budget main of this team is $1.00 a month, and this request may cost $1.01."
     )
+    assert refusal_words(account, 5 * CENT, now_s=0.0, is_held=True) == (
+        "The budget main of this team is $1.00 a month; what is left for the $0.05 it may cost is"
+        " held for others."
+    )
+    hourly = replace_account(account, budget=replace(account.budget, period=BudgetPeriod.HOUR))
+    assert "$1.00 an hour," in refusal_words(hourly, 5 * CENT, now_s=0.0)
     assert "no price" in refusal_words(account, None, now_s=0.0)
 
 

@@ -122,7 +122,7 @@ class AlertRuleForm(SharedForm):
         label="Which one",
         required=False,
         max_length=255,
-        help_text="Name or id of a pool or route. Empty: each one apart.",
+        help_text="Name or id of a pool, route or budget. Empty: each one apart.",
     )
     window_s = ChoiceField(
         label="In how long",

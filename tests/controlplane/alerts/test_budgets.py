@@ -101,8 +101,8 @@ def test_each_threshold_is_told_once_a_period(
     clock.sends()
     texts = [json.loads(one.body)["text"] for one in sink.posts]
     assert texts[1] == (
-        "Budget used at budget main, $0.85 of $1.00 until 2026-07-01 00:00 UTC: 85 %; 80 % or"
-        " more is an alert."
+        "Budget used at budget main, $1.00 until 2026-07-01 00:00 UTC: 85 %; 80 % or more is an"
+        " alert."
     )
     assert len(texts) == 3
     clock.pass_s((datetime(2026, 7, 1, tzinfo=UTC) - clock.now).total_seconds())
@@ -128,6 +128,8 @@ def test_one_call_that_passes_all_of_them_is_told_without_another_call(
     spender.spends(120, end_user="ann")
     clock.looks(1)
     assert fired() == [80, 100], "the rule is told from 80 on"
+    assert Delivery.objects.count() == 1, "what happened at once is told once"
+    assert "100 % or more" in Delivery.objects.get().content["text"]
     names = set(Episode.objects.values_list("subject_name", flat=True))
     assert len(names) == 1
     whose = {"organisation": "main,", "end_user": "main (end user ann),"}

@@ -166,8 +166,12 @@ async def test_many_at_once_at_two_gateways_reserve_no_more_than_there_is_and_no
     async with serving(store, under(upstream, record)) as one:
         async with serving(store, under(upstream, record)) as other:
             calls = [chat(at.port, **ASKED) for at in (one, other) for _ in range(20)]
-            statuses = [reply.status for reply in await asyncio.gather(*calls)]
+            replies = await asyncio.gather(*calls)
+            statuses = [reply.status for reply in replies]
             assert (statuses.count(200), statuses.count(429)) == (count, 40 - count)
+            refused = [reply for reply in replies if reply.status == 429]
+            assert {reply.headers["retry-after"] for reply in refused} == {"1"}
+            assert all("held for others" in reply.error["message"] for reply in refused)
             upstream.play(Behaviour())
             # what was reserved and not spent is there again, whoever had it
             spare = (count * bound + bound // 2 - count * COST - bound) // COST
