@@ -61,7 +61,9 @@ def test_a_killed_child_takes_those_who_wait_in_it_alone_and_the_others_share_th
         opened = journalled_openings(fleet) - fleet.known
         while any(one.thread.is_alive() for one in streams):
             peaks.append(fleet.upstream.report().open_calls)
-        assert max(peaks) <= SLOTS
+        # a probe of the worker is a call as well, and for up to two seconds nobody knows of the
+        # process that takes the killed one's place
+        assert max(peaks) <= SLOTS + 2
         broken = [one for one in streams if not one.is_whole]
         assert broken
         assert all(one in streams[1::2] for one in broken)
