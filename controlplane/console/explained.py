@@ -7,6 +7,7 @@ from typing import Any
 from controlplane.console.details import Fact, State
 from controlplane.console.formats import UNKNOWN, about_dollars, count, dollars
 from controlplane.console.reviews import Split, split_of
+from controlplane.decisions.budgets import period_words
 from inference.contract.kinds import DegradationStep, Endpoint
 from inference.decisions.endpoints import PATHS
 
@@ -146,7 +147,7 @@ def budgets_told(document: Mapping[str, Any]) -> Sequence[Mapping[str, str]]:
         {
             "name": one["name"],
             "for": ", ".join(one["counts_for"]),
-            "most": f"{_dollars(one['left_nanousd'])} a {one['period']}",
+            "most": f"{_dollars(one['left_nanousd'])} {period_words(one['period'])}",
             "short": "too small for it" if one["is_short"] else "",
             "reserves": "unknown"
             if one["reserves_nanousd"] is None

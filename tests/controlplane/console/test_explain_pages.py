@@ -12,6 +12,7 @@ from redis import Redis
 
 from controlplane.models import Pool, Replay, Role, Route
 from controlplane.services.actors import Actor
+from controlplane.services.budgets import create_budget
 from controlplane.services.limits import create_limit
 from controlplane.services.routes import TargetChoice, update_route
 from controlplane.tasks.replays import run_queued
@@ -56,6 +57,17 @@ def test_a_request_is_explained_from_rules_to_workers(
     assert "None bears on it." in words
     # the prompt stays in its field, and nowhere else
     assert response.content.decode().count("canary") == 1
+
+
+def test_a_budget_that_refuses_is_named_with_what_it_reserves(
+    operator: Reader, ids: Mapping[str, str], actor: Actor
+) -> None:
+    told = {"amount_nanousd": 1, "period": "hour", "scopes": [{"subject": "key"}]}
+    create_budget(actor, organisation=operator.organisation, name="tiny", **told)
+    words = explained(operator, ids)
+    assert "Refused by a budget" in words
+    assert "The budget tiny refuses what has no price." in words
+    assert "$0.000000001 an hour" in words
 
 
 def explained(operator: Reader, ids: Mapping[str, str], **asked: str) -> str:
