@@ -18,6 +18,8 @@ from controlplane.services.actors import Via, system_actor
 from controlplane.services.organisations import create_organisation
 from controlplane.services.pools import create_pool
 
+pytestmark = pytest.mark.slow
+
 MESSAGE = Message(
     "dlv_1", DeliveryKind.TEST.value, "2026-12-01T00:00:00Z", trial_content("x"), "http://c"
 )

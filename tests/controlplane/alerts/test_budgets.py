@@ -16,6 +16,8 @@ from tests.controlplane.alerts.conftest import Clock
 from tests.controlplane.alerts.sinks import Sink
 from tests.controlplane.ledger_events import make_charge, make_end, make_origin
 
+pytestmark = pytest.mark.slow
+
 Make = Callable[..., AlertRule]
 
 CENT = 10_000_000

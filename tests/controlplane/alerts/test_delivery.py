@@ -24,6 +24,8 @@ from controlplane.services.deliveries import resend, send_test
 from tests.controlplane.alerts.conftest import SECRET, Clock
 from tests.controlplane.alerts.sinks import MailSink, Sink
 
+pytestmark = pytest.mark.slow
+
 TEST_WORDS = "If you read this, alerts reach you here. Nothing is wrong."
 
 

@@ -24,6 +24,8 @@ from tests.controlplane.alerts.sinks import Sink
 from tests.controlplane.conftest import POOL, Caller
 from tests.controlplane.fleet import put_directory, worker
 
+pytestmark = pytest.mark.slow
+
 Make = Callable[..., AlertRule]
 Fleet = Callable[[WorkerState], None]
 

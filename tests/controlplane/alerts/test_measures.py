@@ -20,6 +20,8 @@ from tests.controlplane.conftest import Caller
 from tests.controlplane.fleet import put_directory, put_vitals, vitals, worker
 from tests.controlplane.live.facts import after, child, histogram, sampled, traffic
 
+pytestmark = pytest.mark.slow
+
 
 def values_of(
     kind: AlertKind, scope: str, organisation_id: str | None, *, at_s: float, window_s: int = 60

@@ -25,6 +25,8 @@ from tests.controlplane.conftest import Caller
 from tests.controlplane.console.flows import Flow, words_of
 from tests.controlplane.fleet import put_directory, worker
 
+pytestmark = pytest.mark.slow
+
 Make = Callable[..., AlertRule]
 
 
