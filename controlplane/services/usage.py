@@ -23,6 +23,7 @@ from controlplane.models.usage import (
 )
 from controlplane.selectors.usage import get_names
 from controlplane.services.budget_accounts import record_spending
+from controlplane.services.budget_effects import record_effects
 from controlplane.services.requests import insert_requests
 from inference.contract.events import End
 
@@ -66,8 +67,8 @@ def record_usage(
     """Record a batch in one transaction; what is in the ledger already changes nothing.
 
     `starts` are journals that have let go of their ends up to a number: no mark waits for those.
-    Every writer takes locks in one order: requests, minutes, rules, days, budgets' accounts, marks,
-    each by key.
+    Every writer takes locks in one order: requests, minutes, rules, days, budgets' accounts, their
+    effects, marks, each by key.
     Raises what the database raises; then nothing of the batch is recorded.
     """
     with transaction.atomic():
@@ -75,6 +76,7 @@ def record_usage(
         new = insert_requests(ends, names, now=now)
         _add_roll_ups(new, names)
         record_spending(new, now=now)
+        record_effects(new)
         _set_aside(poisons, now)
         places = [(end.journal, end.seq) for end in ends]
         places += [poison.place for poison in poisons if poison.place]
