@@ -13,6 +13,7 @@ from controlplane.console.api_calls import changing, reading
 from controlplane.console.budget_facts import (
     account_line,
     figures_of,
+    late_words,
     past_words,
     state_of,
     subjects_words,
@@ -152,6 +153,7 @@ class BudgetDetail(DetailPage):
             "figure": "" if chart is None else json.dumps(chart.figure, separators=(",", ":")),
             "first_words": "" if first is None else subjects_words(first.subjects),
             "lines": lines if status.is_each else (),
+            "late": late_words(status.accounts),
             "corrections": [
                 (one, _WHY.get(one.why, one.why))
                 for one in list_corrections(row, most=_CORRECTIONS)
