@@ -14,6 +14,7 @@ from controlplane.console.budget_facts import (
     account_line,
     effects_words,
     figures_of,
+    late_words,
     past_words,
     state_of,
     subjects_words,
@@ -161,6 +162,7 @@ class BudgetDetail(DetailPage):
             "figure": "" if chart is None else json.dumps(chart.figure, separators=(",", ":")),
             "first_words": "" if first is None else subjects_words(first.subjects),
             "lines": lines if status.is_each else (),
+            "late": late_words(status.accounts),
             "corrections": [
                 (one, _WHY.get(one.why, one.why))
                 for one in list_corrections(row, most=_CORRECTIONS)
