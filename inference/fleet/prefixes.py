@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Protocol
 
-from xxhash import xxh3_64
+from xxhash import xxh3_64_intdigest
 
 STEP_BYTES = 2_048
 
@@ -22,23 +22,24 @@ MAX_ENTRIES = 100_000
 MAX_AGE_S = 600.0
 
 
-def blocks_of(prompt: bytes) -> tuple[int, ...]:
-    """The digests of a prompt's beginnings, one a whole step; none if it is shorter than one."""
-    steps = min(len(prompt) // STEP_BYTES, MAX_BLOCKS)
-    if not steps:
-        return ()
+def blocks_of(prompt: bytes | memoryview) -> tuple[int, ...]:
+    """The digests of a prompt's beginnings, one a whole step; none if it is shorter than one.
+
+    That of a step is the seed of the next one's, so each covers all that comes before it.
+    """
     view = memoryview(prompt)
-    digest = xxh3_64()
+    end = min(len(view), MAX_BLOCKS * STEP_BYTES) - STEP_BYTES
+    digest = 0
     blocks = []
-    for step in range(steps):
-        digest.update(view[step * STEP_BYTES : (step + 1) * STEP_BYTES])
-        blocks.append(digest.intdigest())
+    for start in range(0, end + 1, STEP_BYTES):
+        digest = xxh3_64_intdigest(view[start : start + STEP_BYTES], digest)
+        blocks.append(digest)
     return tuple(blocks)
 
 
 def salt_of(life: str) -> int:
     """A number for one life of a worker, mixed into what it was sent: another life has none."""
-    return xxh3_64(life.encode()).intdigest()
+    return xxh3_64_intdigest(life.encode())
 
 
 class Salted(Protocol):
