@@ -62,6 +62,7 @@ class HotDownstream:
     ) -> None:
         self._connection = connection
         self._transport = connection.transport
+        self._flow = connection.flow
         self._parts: list[bytes] = []
         self.handler = handler
         self.headers = headers
@@ -86,7 +87,7 @@ class HotDownstream:
         self._parts.append(part)
         self._size += len(part)
         if self._waiter is None and self._size > HIGH_WATER_LIMIT:
-            self._connection.flow.pause_reading()
+            self._flow.pause_reading()
         self.wake()
 
     def end_body(self) -> None:
@@ -126,8 +127,8 @@ class HotDownstream:
 
     async def respond(self, status: int, headers: Headers, body: bytes) -> None:
         data = b"".join((*self._begin(status, headers), body))
-        if self._connection.flow.write_paused:
-            await sent(self._connection.flow.drain())
+        if self._flow.write_paused:
+            await sent(self._flow.drain())
         if not self._transport.is_closing():
             self._transport.write(data)
             self._complete()
@@ -137,7 +138,7 @@ class HotDownstream:
             await self._send(b"%x\r\n%b\r\n" % (len(data), data))
 
     def write_now(self, data: bytes) -> bool:
-        if self._connection.flow.write_paused:
+        if self._flow.write_paused:
             return False
         if not self._transport.is_closing():
             self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
@@ -151,7 +152,7 @@ class HotDownstream:
             self._complete()
 
     async def abort(self, data: bytes = b"") -> None:
-        if not self._connection.is_write_paused:
+        if not self._flow.write_paused:
             await self.write(data)
         self._connection.cut_off()
 
@@ -168,8 +169,8 @@ class HotDownstream:
         self._transport.close()
 
     async def _send(self, data: bytes) -> None:
-        if self._connection.is_write_paused:
-            await sent(self._connection.flow.drain())
+        if self._flow.write_paused:
+            await sent(self._flow.drain())
         if not self._transport.is_closing():
             self._transport.write(data)
 
@@ -211,7 +212,7 @@ class HotDownstream:
         while not self.is_body_whole and self._size <= limit_bytes:
             self._check_connection()
             self._waiter = loop.create_future()
-            self._connection.flow.resume_reading()
+            self._flow.resume_reading()
             try:
                 await received(self._waiter, self._size, waited_s=loop.time() - began_s)
             finally:
