@@ -30,11 +30,12 @@ def blocks_of(prompt: bytes | memoryview) -> tuple[int, ...]:
     view = memoryview(prompt)
     end = min(len(view), MAX_BLOCKS * STEP_BYTES) - STEP_BYTES
     digest = 0
-    blocks = []
-    for start in range(0, end + 1, STEP_BYTES):
-        digest = xxh3_64_intdigest(view[start : start + STEP_BYTES], digest)
-        blocks.append(digest)
-    return tuple(blocks)
+    return tuple(
+        [
+            digest := xxh3_64_intdigest(view[start : start + STEP_BYTES], digest)
+            for start in range(0, end + 1, STEP_BYTES)
+        ]
+    )
 
 
 def salt_of(life: str) -> int:
@@ -94,9 +95,11 @@ class PrefixIndex:
     def remember(self, salt: int, blocks: tuple[int, ...], *, now_s: float) -> None:
         """Note that this worker has read a prompt with these blocks."""
         seen = self._seen
+        to_end = seen.move_to_end
         for block in blocks:
-            seen[block ^ salt] = now_s
-            seen.move_to_end(block ^ salt)
+            key = block ^ salt
+            seen[key] = now_s
+            to_end(key)
         oldest_s = now_s - MAX_AGE_S
         while seen and (len(seen) > self._max_entries or seen[next(iter(seen))] < oldest_s):
             seen.popitem(last=False)

@@ -15,15 +15,25 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from inference.errors import ClientLeft, GatewayError, InternalError, InvalidRequest
 from inference.gateway.app import GatewayApp
+from inference.gateway.dialects import Dialect
 from inference.gateway.downstream import check_head, check_length, received, sent
 from inference.gateway.error_responses import error_body
-from inference.gateway.headers import CallerHeaders, Headers, of_length, read_headers
+from inference.gateway.headers import (
+    CallerHeaders,
+    Headers,
+    answer_headers,
+    answer_lines,
+    of_length,
+    read_headers,
+)
 from inference.gateway.protocol import GatewayProtocol
 from inference.gateway.routes import HOT_ROUTES, Handler
 from inference.heads import HeadMemory
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _LINE = b": ".join
+_OK = STATUS_LINE[200]
+_HEAD_END = b"\r\n\r\n"
 
 log = structlog.get_logger(__name__)
 
@@ -131,6 +141,20 @@ class HotDownstream:
             await sent(self._flow.drain())
         if not self._transport.is_closing():
             self._transport.write(data)
+            self._complete()
+
+    async def answer(
+        self, request_id: str, dialect: Dialect, further: Headers, body: bytes
+    ) -> None:
+        length = len(body)
+        if further or self.is_last or not self.keep_alive or self._flow.write_paused:
+            headers = answer_headers(request_id, content_length=length, dialect=dialect)
+            await self.respond(200, headers + further, body)
+        elif not self._transport.is_closing():
+            self.response_started = True
+            lines = answer_lines(request_id, content_length=length, dialect=dialect)
+            head = self._connection.default_head()
+            self._transport.write(b"".join((_OK, head, lines, _HEAD_END, body)))
             self._complete()
 
     async def write(self, data: bytes) -> None:
