@@ -8,7 +8,7 @@ from controlplane.console.details import Fact, State
 from controlplane.console.formats import UNKNOWN, about_dollars, count, dollars
 from controlplane.console.reviews import Split, split_of
 from controlplane.decisions.budgets import period_words
-from inference.contract.kinds import DegradationStep, Endpoint
+from inference.contract.kinds import BudgetAction, DegradationStep, Endpoint
 from inference.decisions.endpoints import PATHS
 
 RULE_STATES: Mapping[str, State] = {
@@ -155,10 +155,18 @@ def budgets_told(document: Mapping[str, Any]) -> Sequence[Mapping[str, str]]:
             "reserves": "unknown"
             if one["reserves_nanousd"] is None
             else _dollars(one["reserves_nanousd"]),
-            "action": "refuses" if one["action"] == "block" else "only counts",
+            "action": _ACTIONS[BudgetAction(one["action"])],
         }
         for one in document["budgets"]
     ]
+
+
+_ACTIONS: Mapping[BudgetAction, str] = {
+    BudgetAction.BLOCK: "refuses",
+    BudgetAction.CHEAPER: "takes a cheaper model",
+    BudgetAction.THROTTLE: "lets in fewer",
+    BudgetAction.NOTIFY: "only counts",
+}
 
 
 def rules_of(document: Mapping[str, Any]) -> Sequence[Rule]:
