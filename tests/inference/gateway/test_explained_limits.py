@@ -204,7 +204,7 @@ async def test_explain_and_the_live_path_agree_under_limits_and_degradation(
         *("waits", "nobody", "passed over", "sent"),
     }
     assert min(seen.values()) >= 1, seen
-    assert min(eased["cheaper"], eased["lowered"]) >= 20, eased
+    assert min(eased["cheaper"], eased["lowered"]) >= 3, eased
 
 
 async def compared(
