@@ -94,7 +94,7 @@ def some_budget(chance: Random, name: str) -> tuple[BudgetRecord, int]:
         too_long=further.choice(tuple(TooLong)),
         cheaper_model_id=further.choice((None, None, "mdl_a", "mdl_gone")),
     )
-    return record, chance.choice((*[amount_at(record, NOW)] * 4, 3 * CENT, 3 * CENT, 0, 300))
+    return record, chance.choice((*[amount_at(record, NOW)] * 4, 62 * CENT, 130 * CENT, 0, 300))
 
 
 def _whom(subject: BudgetSubject, chance: Random) -> str | None:
