@@ -149,7 +149,8 @@ def budgets_told(document: Mapping[str, Any]) -> Sequence[Mapping[str, str]]:
             "name": one["name"],
             "for": ", ".join(one["counts_for"]),
             "id": one["id"],
-            "most": f"{_dollars(one['amount_nanousd'])} {period_words(one['period'])}",
+            "most": f"{_dollars(one['amount_nanousd'])} "
+            f"{period_words(one['period'], is_rolling=one['is_rolling'])}",
             "left": _dollars(one["left_nanousd"]) if document["is_spending_known"] else UNKNOWN,
             "short": "too little left for it" if one["is_short"] else "",
             "reserves": "unknown"
