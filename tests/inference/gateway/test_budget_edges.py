@@ -2,17 +2,26 @@
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 from redis.asyncio import Redis
 
 from inference.contract import wire
 from inference.contract.kinds import BudgetAction, BudgetSubject, ChargeKind, Outcome
-from inference.contract.snapshot import BudgetRecord, BudgetScope
+from inference.contract.snapshot import BudgetRecord, BudgetScope, ModelRecord
 from inference.decisions.budgets import spent_nanousd
 from tests.inference.clocks import HandClock
-from tests.inference.gateway.client import chat, opened, request_bytes, send, streaming
-from tests.inference.gateway.rig import KEY_ID, TOKEN
+from tests.inference.gateway.client import chat, opened, post, request_bytes, send, streaming
+from tests.inference.gateway.rig import (
+    KEY_ID,
+    PRICE,
+    TOKEN,
+    configuration,
+    pool_record,
+    route_record,
+)
+from tests.inference.gateway.test_bridged import SAMPLES, chat_only
 from tests.inference.gateway.test_budgets import (
     AMPLE,
     ASKED,
@@ -243,6 +252,44 @@ async def test_answers_with_the_same_id_or_none_are_requests_of_their_own(
         ids = {end.event_id for end in gateway.books.ends}
     assert len(ids) == 4
     assert await counted(admin, record, KEY_ID) == (4 * COST, 0)
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+@pytest.mark.parametrize("path", SAMPLES)
+async def test_what_is_told_in_another_dialect_is_charged_once(
+    store: Redis, admin: Redis, upstream: Upstream, path: str, is_stream: bool
+) -> None:
+    record = budget(AMPLE)
+    snapshot = configuration(chat_only("a", upstream), budgets=(record,))
+    async with serving(store, snapshot) as gateway:
+        reply = await post(gateway.port, path, **SAMPLES[path], stream=is_stream)
+        assert reply.status == 200
+        await gateway.wait_ended()
+        assert [len(end.charges) for end in gateway.books.ends] == [1]
+    assert await counted(admin, record, KEY_ID) == (COST, 0)
+
+
+async def test_a_budget_that_is_used_up_serves_the_free_model_and_not_the_other(
+    store: Redis, admin: Redis, upstream: Upstream
+) -> None:
+    bound = await bound_of(upstream)
+    record = budget(bound)
+    free = replace(
+        PRICE, id="prc_b", model_id="mdl_b", input_nanousd_per_mtok=0, output_nanousd_per_mtok=0
+    )
+    snapshot = configuration(
+        pool_record("a", upstream.base_url),
+        pool_record("b", upstream.base_url, model_id="mdl_b"),
+        models=(ModelRecord("mdl_a", "org_a", "a"), ModelRecord("mdl_b", "org_a", "b")),
+        prices=(PRICE, free),
+        routes=(route_record("a"), route_record("b", id="rt_free", name="free")),
+        budgets=(record,),
+    )
+    async with serving(store, snapshot) as gateway:
+        assert await times(2, gateway) == [200, 429]
+        assert await times(3, gateway, model="free") == [200] * 3
+        assert await times(1, gateway) == [429]
+    assert await counted(admin, record, KEY_ID) == (COST, 0)
 
 
 TOKENS = {"prompt_tokens": 10, "completion_tokens": 5}
