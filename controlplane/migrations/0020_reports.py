@@ -101,7 +101,7 @@ DROP = "DROP TABLE controlplane_formerlabel"
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('controlplane', '0017_budgets'),
+        ('controlplane', '0018_budget_actions'),
     ]
 
     operations = [

@@ -139,9 +139,11 @@ class Leases:
         """Give all of it back."""
         self.settle(permit, dict.fromkeys(range(len(permit.claims)), 0))
 
-    async def told(self) -> None:
-        """Wait until the store was told all that happened here, or is away."""
+    async def told(self, *slices: Slice) -> None:
+        """Wait until the store was told all that happened here, and of these, or is away."""
         if self.is_usable:
+            for one in slices:
+                self._shelf.tell_soon(one)
             told = asyncio.get_running_loop().create_future()
             self._untold.append(told)
             self.wake()
