@@ -30,6 +30,7 @@ from controlplane.api.views.requests import RequestView
 from controlplane.api.views.routes import RouteView
 from controlplane.api.views.service_accounts import ServiceAccountView
 from controlplane.api.views.snapshots import SnapshotView
+from controlplane.api.views.spend import SpendView
 from controlplane.api.views.switches import SwitchView
 from controlplane.api.views.system import SystemView
 from controlplane.api.views.teams import TeamView
@@ -64,6 +65,7 @@ router.register("bindings", BindingView, basename="api-binding")
 router.register("service-accounts", ServiceAccountView, basename="api-service-account")
 router.register("tokens", TokenView, basename="api-token")
 router.register("me", MeView, basename="api-me")
+router.register("spend", SpendView, basename="api-spend")
 router.register("usage", UsageView, basename="api-usage")
 router.register("live", LiveView, basename="api-live")
 router.register("gateways", GatewayView, basename="api-gateway")
