@@ -17,6 +17,7 @@ app.conf.imports = (
     "controlplane.tasks.configuration",
     "controlplane.tasks.heartbeat",
     "controlplane.tasks.idempotency",
+    "controlplane.tasks.ledger",
     "controlplane.tasks.replays",
     "controlplane.tasks.switches",
     "controlplane.tasks.usage",
@@ -40,6 +41,12 @@ app.conf.beat_schedule = {
     },
     "forget-rules": {
         "task": "usage.forget_rules",
+        "schedule": 3_600.0,
+        "options": {"expires": 3_600},
+    },
+    "reconcile-books": {"task": "ledger.reconcile", "schedule": 300.0, "options": {"expires": 300}},
+    "drop-old-days": {
+        "task": "ledger.drop_old_days",
         "schedule": 3_600.0,
         "options": {"expires": 3_600},
     },

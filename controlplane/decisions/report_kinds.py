@@ -1,0 +1,41 @@
+"""What reports can be, as closed vocabularies."""
+
+from enum import StrEnum
+
+
+class Cadence(StrEnum):
+    """How often a report is sent."""
+
+    DAILY = "daily"
+    WEEKLY = "weekly"
+    MONTHLY = "monthly"
+
+
+class ExportFormat(StrEnum):
+    """What a file is of."""
+
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+class ExportState(StrEnum):
+    """How far an export is."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+
+
+class StatementState(StrEnum):
+    """Whether a month is closed, or was opened again."""
+
+    CLOSED = "closed"
+    REOPENED = "reopened"
+
+
+class ReportPart(StrEnum):
+    """How finely a file tells: the whole range as one, or by day."""
+
+    WHOLE = "whole"
+    DAY = "day"
