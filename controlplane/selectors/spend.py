@@ -7,8 +7,7 @@ from zoneinfo import ZoneInfo
 
 from django.db.models import QuerySet, Sum
 
-from controlplane.compiler import budget_record
-from controlplane.decisions.budgets import Forecast, forecast_of, plain_amount
+from controlplane.decisions.budgets import Forecast, forecast_of
 from controlplane.decisions.spend_anomalies import LOOKED_BACK, Anomaly, find_anomalies
 from controlplane.models import (
     AuditEntry,
@@ -226,9 +225,9 @@ def _budget(access: Access, organisation: Organisation, now: datetime) -> Line |
         return None
     rows = Budget.objects.filter(
         organisation=organisation, period=BudgetPeriod.MONTH.value, is_enabled=True
-    ).select_related("organisation")
+    )
     whole = [
-        (plain_amount(budget_record(row), now.timestamp()), row)
+        (_amount_of(row, now), row)
         for row in rows
         if [scope["subject"] for scope in row.scopes] == [BudgetSubject.ORGANISATION.value]
     ]
@@ -236,6 +235,13 @@ def _budget(access: Access, organisation: Organisation, now: datetime) -> Line |
         return None
     amount, row = min(whole, key=lambda one: (one[0], one[1].pk))
     return Line(row.pk, row.name, amount)
+
+
+def _amount_of(budget: Budget, now: datetime) -> int:
+    """What may be spent now, raised but without grace."""
+    is_raised = budget.raised_until is not None and now < budget.raised_until
+    raised = budget.raised_to_nanousd if is_raised else None
+    return max(raised or 0, budget.amount_nanousd)
 
 
 def _price_changes(
