@@ -19,6 +19,7 @@ app.conf.imports = (
     "controlplane.tasks.idempotency",
     "controlplane.tasks.ledger",
     "controlplane.tasks.replays",
+    "controlplane.tasks.reports",
     "controlplane.tasks.switches",
     "controlplane.tasks.usage",
 )
@@ -72,6 +73,17 @@ app.conf.beat_schedule = {
     },
     "forget-old-replays": {
         "task": "replays.forget_old",
+        "schedule": 3_600.0,
+        "options": {"expires": 3_600},
+    },
+    "make-report-files": {
+        "task": "reports.make_files",
+        "schedule": 3.0,
+        "options": {"expires": 3},
+    },
+    "send-due-reports": {"task": "reports.send_due", "schedule": 60.0, "options": {"expires": 60}},
+    "forget-old-reports": {
+        "task": "reports.forget_old",
         "schedule": 3_600.0,
         "options": {"expires": 3_600},
     },

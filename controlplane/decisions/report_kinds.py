@@ -39,3 +39,15 @@ class ReportPart(StrEnum):
 
     WHOLE = "whole"
     DAY = "day"
+
+
+class ReportKind(StrEnum):
+    """What a line of a report is of."""
+
+    VALUE = "value"
+    NONE = "none"
+    """Requests that had no such thing."""
+    OTHER = "other"
+    """Values that are not told apart."""
+    SEVERAL = "several"
+    """What requests with several tags count more than once, taken out again."""

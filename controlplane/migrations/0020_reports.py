@@ -280,6 +280,7 @@ class Migration(migrations.Migration):
                 ('unknown_usage', models.BigIntegerField(default=0)),
                 ('unknown_cost', models.BigIntegerField(default=0)),
                 ('dimension', models.TextField()),
+                ('kind', models.TextField(default='value')),
                 ('value', models.TextField()),
                 ('label', models.TextField()),
                 ('of_month', models.DateField()),
@@ -339,7 +340,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='statementrow',
-            constraint=models.UniqueConstraint(fields=('statement', 'dimension', 'value', 'of_month'), name='statement_row_unique'),
+            constraint=models.UniqueConstraint(fields=('statement', 'dimension', 'kind', 'value', 'of_month'), name='statement_row_unique'),
         ),
         migrations.RunSQL([RECORDED, SKIPPED], migrations.RunSQL.noop),
     ]

@@ -85,12 +85,13 @@ class Statement(VersionedRow):
 class StatementRow(UsageSums):
     """What a statement says of one value of a dimension; `label` is its name as it was then.
 
-    `of_month` is the statement's own month, or an earlier closed one of which this is what was
-    corrected since: an adjustment, which may be negative.
+    `kind` is a `ReportKind`. `of_month` is the statement's own month, or an earlier closed one of
+    which this is what was corrected since: an adjustment, which may be negative.
     """
 
     statement = ForeignKey(Statement, CASCADE, related_name="rows")
     dimension = TextField()
+    kind = TextField(default="value")
     value = TextField()
     label = TextField()
     of_month = DateField()
@@ -98,7 +99,7 @@ class StatementRow(UsageSums):
     class Meta:
         constraints = [
             UniqueConstraint(
-                fields=["statement", "dimension", "value", "of_month"],
+                fields=["statement", "dimension", "kind", "value", "of_month"],
                 name="statement_row_unique",
             )
         ]

@@ -9,7 +9,7 @@ from django.utils import timezone
 from rest_framework import serializers
 from rest_framework.fields import empty
 
-from controlplane.api.serializers.strict import NanoUsdField
+from controlplane.api.serializers.strict import NanoUsdField, SignedNanoUsdField
 from controlplane.api.serializers.usage import UsageRowSerializer, UsageSumsSerializer
 from controlplane.selectors.spend import SpendQuery, month_after
 from controlplane.selectors.usage_queries import GROUPS
@@ -69,9 +69,9 @@ class SpendQuerySerializer(serializers.Serializer[SpendQuery]):
 
 
 class SpendForecastSerializer(serializers.Serializer[Any]):
-    at_end_nanousd = NanoUsdField()
-    low_nanousd = NanoUsdField(allow_null=True, help_text="Of the interval of four fifths.")
-    high_nanousd = NanoUsdField(allow_null=True)
+    at_end_nanousd = SignedNanoUsdField()
+    low_nanousd = SignedNanoUsdField(allow_null=True, help_text="Of the interval of four fifths.")
+    high_nanousd = SignedNanoUsdField(allow_null=True)
 
 
 class SpendBudgetSerializer(serializers.Serializer[Any]):
@@ -81,14 +81,14 @@ class SpendBudgetSerializer(serializers.Serializer[Any]):
 
 
 class UsualSerializer(serializers.Serializer[Any]):
-    nanousd = NanoUsdField(help_text="The median of the days it is compared with.")
-    low_nanousd = NanoUsdField()
-    high_nanousd = NanoUsdField()
+    nanousd = SignedNanoUsdField(help_text="The median of the days it is compared with.")
+    low_nanousd = SignedNanoUsdField()
+    high_nanousd = SignedNanoUsdField()
 
 
 class AnomalySerializer(serializers.Serializer[Any]):
     day = serializers.DateField()
-    nanousd = NanoUsdField()
+    nanousd = SignedNanoUsdField()
     usual = UsualSerializer()
 
 
@@ -111,14 +111,14 @@ class SpendSerializer(serializers.Serializer[Any]):
     month = MonthField()
     time_zone = serializers.CharField(help_text="Whose month, days and hours these are.")
     group_by = serializers.CharField(allow_null=True)
-    spent_nanousd = NanoUsdField(
+    spent_nanousd = SignedNanoUsdField(
         allow_null=True, help_text="Booked; null: nothing that was charged has a price."
     )
-    previous_nanousd = NanoUsdField(allow_null=True, help_text="The whole month before.")
-    nanousd_per_mtok = NanoUsdField(
+    previous_nanousd = SignedNanoUsdField(allow_null=True, help_text="The whole month before.")
+    nanousd_per_mtok = SignedNanoUsdField(
         allow_null=True, help_text="Booked, by a million tokens in and out."
     )
-    nanousd_per_request = NanoUsdField(
+    nanousd_per_request = SignedNanoUsdField(
         allow_null=True, help_text="Booked, by a request that has a price."
     )
     forecast = SpendForecastSerializer(allow_null=True, help_text="Of a month under way.")
