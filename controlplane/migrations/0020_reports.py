@@ -120,7 +120,7 @@ UPDATE controlplane_journalmark SET skipped = mark - recorded + (
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('controlplane', '0017_budgets'),
+        ('controlplane', '0018_budget_actions'),
     ]
 
     operations = [

@@ -13,6 +13,7 @@ from controlplane.models.budgets import (
     BudgetBucket,
     BudgetCorrection,
     BudgetCount,
+    BudgetEffect,
     BudgetReading,
     BudgetUpkeep,
 )
@@ -62,6 +63,7 @@ __all__ = [
     "BudgetBucket",
     "BudgetCorrection",
     "BudgetCount",
+    "BudgetEffect",
     "BudgetReading",
     "BudgetUpkeep",
     "CatalogueModel",

@@ -39,6 +39,7 @@ from inference.contract.kinds import (
     SwitchSubject,
     Task,
     TaskClass,
+    TooLong,
     UnknownPrice,
 )
 from inference.decisions.endpoints import PATHS
@@ -118,6 +119,10 @@ def budget_periods() -> Choices:
 
 def budget_actions() -> Choices:
     return choices_of(BudgetAction)
+
+
+def too_long_policies() -> Choices:
+    return choices_of(TooLong)
 
 
 def unknown_prices() -> Choices:

@@ -41,6 +41,7 @@ from controlplane.models.usage import (
 )
 from controlplane.selectors.usage_recording import get_names, get_zones, list_refused
 from controlplane.services.budget_accounts import hold_counting, record_spending
+from controlplane.services.budget_effects import record_effects
 from controlplane.services.requests import insert_requests
 from inference.contract.events import End
 
@@ -87,7 +88,7 @@ def record_usage(
 
     `starts` are journals that have let go of their ends up to a number: no mark waits for those.
     Every writer takes locks in one order: requests, minutes, rules, hours, days, names, budgets'
-    accounts, marks, each by key.
+    accounts, their effects, marks, each by key.
     Raises what the database raises; then nothing of the batch is recorded.
     """
     with transaction.atomic():
@@ -96,6 +97,7 @@ def record_usage(
         new = insert_requests(ends, names, now=now)
         _add_roll_ups(new, names)
         record_spending(new, now=now)
+        record_effects(new)
         _set_aside(poisons, now)
         marks = _advance_marks(_told_of(ends, new, poisons), starts, now)
     return Recorded(requests=len(new), marks=marks)
