@@ -29,6 +29,7 @@ from controlplane.api.views.replays import ReplayView
 from controlplane.api.views.requests import RequestView
 from controlplane.api.views.routes import RouteView
 from controlplane.api.views.service_accounts import ServiceAccountView
+from controlplane.api.views.service_levels import ServiceLevelView
 from controlplane.api.views.snapshots import SnapshotView
 from controlplane.api.views.switches import SwitchView
 from controlplane.api.views.system import SystemView
@@ -51,6 +52,7 @@ router.register("budgets", BudgetView, basename="api-budget")
 router.register("switches", SwitchView, basename="api-switch")
 router.register("alerts", AlertView, basename="api-alert")
 router.register("alert-rules", AlertRuleView, basename="api-alert-rule")
+router.register("service-levels", ServiceLevelView, basename="api-service-level")
 router.register("silences", SilenceView, basename="api-silence")
 router.register("channels", ChannelView, basename="api-channel")
 router.register("deliveries", DeliveryView, basename="api-delivery")
