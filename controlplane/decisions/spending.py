@@ -38,10 +38,16 @@ class Compared:
     @property
     def words(self) -> str:
         return (
-            f"{dollars(self.spent_nanousd)} in the last hour; in the same hour of the last"
-            f" {self.days} days {dollars(self.usual_nanousd)} (median), give or take"
-            f" {dollars(self.spread_nanousd)} (robust deviation)."
+            f"{about(self.spent_nanousd)} in the last hour; in the same hour of the last"
+            f" {self.days} days {about(self.usual_nanousd)} (median), give or take"
+            f" {about(self.spread_nanousd)} (robust deviation)."
         )
+
+
+def about(nanousd: int) -> str:
+    """Money as sentences tell it, to the cent: `$2.03`; less than a cent exactly."""
+    is_less = nanousd < _LEAST_NANOUSD
+    return dollars(nanousd if is_less else round(nanousd / _LEAST_NANOUSD) * _LEAST_NANOUSD)
 
 
 def compare(spent_nanousd: int, before: Sequence[int]) -> Compared | None:

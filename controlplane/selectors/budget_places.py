@@ -8,6 +8,7 @@ from django.db.models import QuerySet
 
 from controlplane.decisions.alerts import CLEAR_SHARE
 from controlplane.decisions.budgets import Bucket, forecast_of
+from controlplane.decisions.spending import about
 from controlplane.models import (
     Budget,
     BudgetAccount,
@@ -131,9 +132,9 @@ def _foretold(
         return None
     return Foretold(
         100 * forecast.at_end_nanousd / amount,
-        f"{dollars(row.spent_nanousd)} so far; {dollars(forecast.at_end_nanousd)} at the end of"
-        f" the period at this pace, four times in five between {dollars(forecast.low_nanousd)}"
-        f" and {dollars(forecast.high_nanousd or 0)}; the budget is {dollars(amount)}.",
+        f"{about(row.spent_nanousd)} so far; {about(forecast.at_end_nanousd)} at the end of"
+        f" the period at this pace, four times in five between {about(forecast.low_nanousd)}"
+        f" and {about(forecast.high_nanousd or 0)}; the budget is {about(amount)}.",
     )
 
 

@@ -36,7 +36,8 @@ def read_hours(scope: str, ids: Sequence[str], now: datetime) -> Mapping[str, Se
         first = rows.aggregate(first=Min("minute"))["first"]
         if first is None:
             continue
-        ends = [end for end in _ends(now, organisation.time_zone) if end - _HOUR >= first]
+        present, *before = _ends(now, organisation.time_zone)
+        ends = [present, *(end for end in before if end - _HOUR >= first)]
         sums = _read(scope, organisation.pk, mine, ends)
         for pk in mine:
             found[pk] = [sums[pk].get(back, 0) for back in range(len(ends))]
