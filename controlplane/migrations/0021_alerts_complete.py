@@ -11,7 +11,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('auth', '0012_alter_user_first_name_max_length'),
-        ('controlplane', '0017_budgets'),
+        ('controlplane', '0020_reports'),
     ]
 
     operations = [
