@@ -14,6 +14,7 @@ from controlplane.console.budget_facts import (
     account_line,
     effects_words,
     figures_of,
+    past_lines,
     past_words,
     state_of,
     subjects_words,
@@ -53,6 +54,7 @@ from controlplane.services.budgets import (
     update_budget,
 )
 from controlplane.services.drafts import Draft
+from inference.contract.kinds import BudgetAction
 
 _TOP = 20
 _CORRECTIONS = 10
@@ -132,7 +134,6 @@ class BudgetDetail(DetailPage):
             raised = (Fact("Raised to", words, unit=f"until {self._minute(row.raised_until)}"),)
         status = self.status
         past = past_words(status.previous, status.previous_period, row.action, self.scope.zone)
-        known = status.totals is not None
         effects = effects_words(status.effects, self.scope.zone)
         return (
             Fact("Allows", f"{dollars(row.amount_nanousd)} {self._period_words(row)}"),
@@ -143,7 +144,7 @@ class BudgetDetail(DetailPage):
             *((Fact("Owner", row.owner),) if row.owner else ()),
             Fact("Thresholds", ", ".join(f"{one} %" for one in row.thresholds_percent) or "none"),
             *((Fact("Did", effects),) if effects else ()),
-            *((Fact("Would have", past),) if known else ()),
+            *((Fact("Would have", past),) if status.previous is not None else ()),
             Fact("Id", row.pk, is_mono=True),
             Fact("Version", str(row.version)),
         )
@@ -161,6 +162,8 @@ class BudgetDetail(DetailPage):
             "figure": "" if chart is None else json.dumps(chart.figure, separators=(",", ":")),
             "first_words": "" if first is None else subjects_words(first.subjects),
             "lines": lines if status.is_each else (),
+            "past": past_lines(status.past, row, self.scope.zone),
+            "past_verb": "Blocked" if row.action == BudgetAction.BLOCK else "Passed",
             "corrections": [
                 (one, _WHY.get(one.why, one.why))
                 for one in list_corrections(row, most=_CORRECTIONS)
