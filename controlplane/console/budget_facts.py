@@ -9,6 +9,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from controlplane.bridge.budget_past import PastPeriod
+from controlplane.bridge.budget_proof import ProofState
 from controlplane.bridge.budget_status import AccountStatus, Status, Subject
 from controlplane.console.details import Fact, State
 from controlplane.console.formats import UNKNOWN, about_dollars, count, dollars, minute, percentage
@@ -28,6 +29,14 @@ _STATES: Mapping[BudgetState, State] = {
     BudgetState.BLOCKED: State("Blocked", "crit", "crit"),
 }
 _TONES = {BudgetState.THRESHOLD: "w", BudgetState.OVER: "w", BudgetState.BLOCKED: "c"}
+
+
+PROOF_STATES: Mapping[ProofState, tuple[str, str]] = {
+    ProofState.OK: ("ok", "Proved"),
+    ProofState.WARN: ("warn", "Look at it"),
+    ProofState.FAILED: ("crit", "Failed"),
+}
+"""Of a step of a test: tone and icon, and a word."""
 
 
 def state_of(budget: Budget, balance: Balance | None, state: BudgetState | None = None) -> State:

@@ -12,6 +12,7 @@ from controlplane.api.serializers.strict import (
     StrictSerializer,
     whole,
 )
+from controlplane.bridge.budget_proof import ProofState
 from controlplane.decisions.budget_effects import Effect
 from controlplane.decisions.budgets import BudgetState
 from controlplane.models.kinds import (
@@ -213,6 +214,18 @@ class BudgetPastSerializer(serializers.Serializer[Any]):
     first_reached_at = _MomentField(source="first_reached_at_s", read_only=True, allow_null=True)
     spent_nanousd = NanoUsdField(read_only=True)
     most_nanousd = NanoUsdField(read_only=True, help_text="Of the account that spent the most.")
+
+
+class ProofStepSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField(read_only=True)
+    state = serializers.ChoiceField(choices=choices_of(ProofState), read_only=True)
+    words = serializers.CharField(read_only=True)
+
+
+class BudgetProofSerializer(serializers.Serializer[Any]):
+    """What came of putting a budget to the test, step by step."""
+
+    steps = ProofStepSerializer(many=True, read_only=True)
 
 
 class BudgetFiredSerializer(serializers.Serializer[Any]):
