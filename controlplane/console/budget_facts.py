@@ -8,6 +8,8 @@ from zoneinfo import ZoneInfo
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from controlplane.bridge.budget_past import PastPeriod
+from controlplane.bridge.budget_proof import ProofState
 from controlplane.bridge.budget_status import AccountStatus, Status, Subject
 from controlplane.console.details import Fact, State
 from controlplane.console.formats import UNKNOWN, about_dollars, count, dollars, minute, percentage
@@ -27,6 +29,14 @@ _STATES: Mapping[BudgetState, State] = {
     BudgetState.BLOCKED: State("Blocked", "crit", "crit"),
 }
 _TONES = {BudgetState.THRESHOLD: "w", BudgetState.OVER: "w", BudgetState.BLOCKED: "c"}
+
+
+PROOF_STATES: Mapping[ProofState, tuple[str, str]] = {
+    ProofState.OK: ("ok", "Proved"),
+    ProofState.WARN: ("warn", "Look at it"),
+    ProofState.FAILED: ("crit", "Failed"),
+}
+"""Of a step of a test: tone and icon, and a word."""
 
 
 def state_of(budget: Budget, balance: Balance | None, state: BudgetState | None = None) -> State:
@@ -170,6 +180,46 @@ def past_words(past: Past | None, period: Period, action: str, zone: ZoneInfo) -
     return (
         f"In {span} it would have {verb} for {count(past.reached)} of {count(past.accounts)}{when}."
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PastLine:
+    """One period that is over, in the table of what would have been."""
+
+    span: str
+    most: str
+    used: str
+    fired: str
+    verdict: str
+    tone: str
+
+
+def past_lines(past: Sequence[PastPeriod], budget: Budget, zone: ZoneInfo) -> Sequence[PastLine]:
+    """The last whole periods, newest first."""
+    return [_past_line(one, budget, zone) for one in past]
+
+
+def _past_line(one: PastPeriod, budget: Budget, zone: ZoneInfo) -> PastLine:
+    begin, end = (minute(_moment(at), zone) for at in (one.period.starts_s, one.period.ends_s))
+    amount, past = budget.amount_nanousd, one.past
+    fired = ", ".join(f"{each.percent} %{_by(each.first_at_s, zone)}" for each in one.fired)
+    verdict = "no"
+    if past.reached:
+        many = f"{count(past.reached)} of {count(past.accounts)}"
+        verdict = "yes" if past.accounts == 1 else many
+        verdict += _by(past.first_reached_at_s, zone)
+    return PastLine(
+        span=f"{begin} to {end}",
+        most=dollars(past.most_nanousd),
+        used=percentage(100 * past.most_nanousd / amount if amount else None),
+        fired=fired or "none",
+        verdict=verdict,
+        tone="warn" if past.reached else "ok",
+    )
+
+
+def _by(at_s: int | None, zone: ZoneInfo) -> str:
+    return "" if at_s is None else f" by {minute(_moment(at_s), zone)}"
 
 
 def what_counts(budget: Budget, names: Mapping[str, str]) -> str:

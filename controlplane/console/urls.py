@@ -35,6 +35,7 @@ from controlplane.console.views.budgets import (
     BudgetEdit,
     BudgetList,
     BudgetRaise,
+    BudgetTest,
 )
 from controlplane.console.views.channels import (
     ChannelCreate,
@@ -178,6 +179,7 @@ urlpatterns = [
     path("budgets/<str:pk>/", BudgetDetail.as_view(), name="budget"),
     path("budgets/<str:pk>/edit/", BudgetEdit.as_view(), name="budget-edit"),
     path("budgets/<str:pk>/raise/", BudgetRaise.as_view(), name="budget-raise"),
+    path("budgets/<str:pk>/test/", BudgetTest.as_view(), name="budget-test"),
     path("budgets/<str:pk>/delete/", BudgetDelete.as_view(), name="budget-delete"),
     path("switches/", SwitchBoard.as_view(), name="switches"),
     path("switches/new/", SwitchThrow.as_view(), name="switch-create"),

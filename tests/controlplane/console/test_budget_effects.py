@@ -15,7 +15,8 @@ from controlplane.decisions.budget_effects import Effect, effects_of
 from controlplane.models import Budget, Episode, Role
 from controlplane.services.actors import Actor
 from controlplane.services.budget_accounts import begin_to_count
-from controlplane.services.budgets import create_budget, delete_budget
+from controlplane.services.budgets import create_budget, delete_budget, update_budget
+from controlplane.services.keys import create_key
 from controlplane.services.usage import record_usage
 from inference.contract.kinds import Outcome
 from inference.decisions.budgets import Account, period_of
@@ -109,6 +110,23 @@ def test_a_refused_request_names_its_budget_and_how_that_stands(
     delete_budget(actor, budget_id=small.pk)
     words = words_of(finance.page(f"/requests/{request_id}/"))
     assert f"Refused by the budget {small.pk} (gone since, or not yours to see)" in words
+
+
+def test_a_key_that_is_held_back_says_so_to_whom_it_is_of(
+    make_reader: Callable[..., Reader], finance: Reader, small: Budget, actor: Actor
+) -> None:
+    update_budget(actor, budget_id=small.pk, changes={"owner": "Finance, fin@example.org"})
+    key = create_key(actor, organisation=finance.organisation, name="app").key
+    assert "Requests are refused" not in words_of(finance.page(f"/keys/{key.pk}/"))
+    refused(finance, 1, small.pk)
+    words = words_of(finance.page(f"/keys/{key.pk}/"))
+    assert (
+        "Requests are refused by the budget small : too little is left for some of them." in words
+    )
+    assert "Its owner is Finance, fin@example.org." in words
+    ended(finance, 2, charges=(make_charge(cost_nanousd=DOLLAR),))
+    words = words_of(finance.page(f"/keys/{key.pk}/"))
+    assert "Requests are refused by the budget small : it is used up." in words
 
 
 def test_the_axis_of_a_small_sum_has_digits_that_differ(finance: Reader, small: Budget) -> None:
