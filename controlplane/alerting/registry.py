@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from controlplane.alerting.base import Measure
 from controlplane.alerting.measures import (
+    books_differ,
     breaker_open,
     budget_forecast,
     budget_used,
@@ -29,6 +30,7 @@ REGISTRY: Mapping[AlertKind, Measure] = {
     AlertKind.GATEWAY_SILENT: gateway_silent.measure,
     AlertKind.DEAD_CHANNEL: dead_channel.measure,
     AlertKind.LEDGER_BEHIND: ledger_behind.measure,
+    AlertKind.BOOKS_DIFFER: books_differ.measure,
     AlertKind.BUDGET_USED: budget_used.measure,
     AlertKind.BUDGET_FORECAST: budget_forecast.measure,
     AlertKind.SPEND_RATE: spend_rate.measure,

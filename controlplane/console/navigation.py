@@ -63,6 +63,7 @@ GROUPS = (
     Group(
         "Cost",
         (
+            Item("Spend", "spend", "chart"),
             Item("Budgets", "budgets", "budget", ("budget",)),
             Item("Prices", "prices", "price", ("price",)),
         ),

@@ -125,6 +125,7 @@ from controlplane.console.views.service_accounts import (
 )
 from controlplane.console.views.service_levels import LevelList
 from controlplane.console.views.snapshots import SnapshotDetail, SnapshotList, SnapshotRestore
+from controlplane.console.views.spend import SpendPage
 from controlplane.console.views.switches import (
     SwitchBoard,
     SwitchDetail,
@@ -264,6 +265,7 @@ urlpatterns = [
     ),
     path("requests/", request_list, name="requests"),
     path("requests/<str:event_id>/", request_detail, name="request"),
+    path("spend/", SpendPage.as_view(), name="spend"),
     path("usage/", UsagePage.as_view(), name="usage"),
     path("usage/export.csv", UsageExport.as_view(), name="usage-export"),
     path("users/", UserList.as_view(), name="users"),

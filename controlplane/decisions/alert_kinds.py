@@ -16,6 +16,7 @@ class AlertKind(StrEnum):
     GATEWAY_SILENT = "gateway_silent"
     DEAD_CHANNEL = "dead_channel"
     LEDGER_BEHIND = "ledger_behind"
+    BOOKS_DIFFER = "books_differ"
     BUDGET_USED = "budget_used"
     BUDGET_FORECAST = "budget_forecast"
     SPEND_RATE = "spend_rate"
@@ -69,6 +70,7 @@ class DeliveryKind(StrEnum):
     RESOLVED = "resolved"
     SWITCHED = "switched"
     TEST = "test"
+    REPORT = "report"
 
 
 class DeliveryState(StrEnum):
@@ -201,6 +203,15 @@ TRAITS: Mapping[AlertKind, Traits] = {
         threshold=60.0,
         least=1.0,
         most=86_400.0,
+    ),
+    AlertKind.BOOKS_DIFFER: Traits(
+        "Books differ",
+        "figures in which gateways, journals, ledger and roll-ups differ",
+        "",
+        _WHOLE,
+        threshold=1.0,
+        least=1.0,
+        most=10_000.0,
     ),
     AlertKind.BUDGET_USED: Traits(
         "Budget used",

@@ -60,6 +60,7 @@ _TELLS = {
     DeliveryKind.RESOLVED.value: "an alert's end",
     DeliveryKind.SWITCHED.value: "a kill switch",
     DeliveryKind.TEST.value: "a test",
+    DeliveryKind.REPORT.value: "a report",
 }
 
 
