@@ -1,5 +1,6 @@
 """The burn-down of a budget as a figure and a table. Pure: values in, words and a picture out."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -42,7 +43,7 @@ def burn_down(status: Status, account: AccountStatus, zone: ZoneInfo, now: datet
         *_forecast(status, account, zone, now_s),
     ]
     return BurnDown(
-        figure={"data": lines, "layout": _layout(status, zone)},
+        figure={"data": lines, "layout": _layout(status, zone, lines)},
         summary=_summary(status, account, zone),
         rows=_rows(points, zone),
     )
@@ -137,7 +138,14 @@ def _wall(at_s: float, zone: ZoneInfo) -> str:
     return f"{datetime.fromtimestamp(at_s, UTC).astimezone(zone):%Y-%m-%dT%H:%M:%S}"
 
 
-def _layout(status: Status, zone: ZoneInfo) -> dict[str, Any]:
+def _tick_format(lines: Sequence[Mapping[str, Any]]) -> str:
+    """So many digits that the steps of the axis differ, however small the sums are."""
+    top = max((amount for line in lines for amount in line["y"]), default=0.0)
+    first = -math.floor(math.log10(top)) if top > 0 else 0
+    return f",.{max(first + 2, 3)}~f"
+
+
+def _layout(status: Status, zone: ZoneInfo, lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     period, kind = status.period, status.record.period
     first = datetime.fromtimestamp(period.starts_s, UTC).astimezone(zone)
     last = datetime.fromtimestamp(period.ends_s, UTC).astimezone(zone)
@@ -153,7 +161,7 @@ def _layout(status: Status, zone: ZoneInfo) -> dict[str, Any]:
             "tickvals": [f"{one:%Y-%m-%dT%H:%M:%S}" for one in ticks],
             "ticktext": [f"{one:%H:%M}" if is_short else f"{one.day} {one:%b}" for one in ticks],
         },
-        "yaxis": {"tickprefix": "$", "tickformat": ",.3~f", "rangemode": "tozero"},
+        "yaxis": {"tickprefix": "$", "tickformat": _tick_format(lines), "rangemode": "tozero"},
     }
 
 

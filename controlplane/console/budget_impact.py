@@ -34,14 +34,15 @@ def impact_of_budget(
 ) -> Impact:
     """The impact of a budget with these values, of which some were changed."""
     record = budget_record(Budget(organisation=scope.organisation, **values))
-    names = list_names(scope.access, {one["subject_id"] or "" for one in values["scopes"]})
+    ids = {one["subject_id"] or "" for one in values["scopes"]}
+    names = list_names(scope.access, {*ids, record.cheaper_model_id or ""})
     about = scopes_words(values["scopes"], names)
     period, past = _past(scope, record)
     reach = [
         Reach("Allows", budget_words(values["amount_nanousd"], values["period"], about)),
         Reach(
             "Then",
-            action_words(values["action"], values["unknown_price"], values["grace_percent"]),
+            action_words(record, names.get(record.cheaper_model_id or "")),
         ),
     ]
     words = past_words(past, period, values["action"], scope.zone)

@@ -13,6 +13,7 @@ from controlplane.models.budgets import (
     BudgetBucket,
     BudgetCorrection,
     BudgetCount,
+    BudgetEffect,
     BudgetReading,
     BudgetUpkeep,
 )
@@ -38,7 +39,9 @@ from controlplane.models.usage import (
     PoisonRecord,
     RuleMinute,
     UsageDay,
+    UsageHour,
     UsageMinute,
+    UsageNamed,
 )
 from controlplane.models.users import ApiToken, Role, RoleBinding, ServiceAccount, User
 
@@ -52,6 +55,7 @@ __all__ = [
     "BudgetBucket",
     "BudgetCorrection",
     "BudgetCount",
+    "BudgetEffect",
     "BudgetReading",
     "BudgetUpkeep",
     "CatalogueModel",
@@ -92,6 +96,8 @@ __all__ = [
     "Switch",
     "Team",
     "UsageDay",
+    "UsageHour",
     "UsageMinute",
+    "UsageNamed",
     "User",
 ]

@@ -31,6 +31,7 @@ from inference.contract.kinds import (
     SwitchSubject,
     Task,
     TaskClass,
+    TooLong,
     UnknownPrice,
 )
 from inference.decisions.endpoints import PATHS
@@ -110,6 +111,10 @@ def budget_periods() -> Choices:
 
 def budget_actions() -> Choices:
     return choices_of(BudgetAction)
+
+
+def too_long_policies() -> Choices:
+    return choices_of(TooLong)
 
 
 def unknown_prices() -> Choices:

@@ -77,6 +77,19 @@ def used_percent(ids: Collection[str], now: datetime) -> Mapping[str, float]:
     }
 
 
+def budget_of_place(place_id: str) -> str:
+    """The id of the budget that a place of alerts belongs to."""
+    return place_id.partition(_COLON)[0]
+
+
+def has_budgets(organisation_id: str | None, budget_id: str | None) -> bool:
+    """Whether there is a budget to watch, even if no account is near a threshold of it."""
+    rows = Budget.objects.filter(is_enabled=True).exclude(thresholds_percent=[])
+    if organisation_id is not None:
+        rows = rows.filter(organisation_id=organisation_id)
+    return (rows if budget_id is None else rows.filter(pk=budget_id)).exists()
+
+
 def _amount(budget: Budget, now: datetime) -> int:
     """What may be spent now, raised but without grace."""
     if budget.raised_until is None or now >= budget.raised_until:

@@ -112,15 +112,18 @@ def accounts_of(
     return tuple(found)
 
 
-def account_key(account: Account, *, shared_by: str = "") -> str:
+def account_key(account: Account, *, shared_by: str = "", is_throttle: bool = False) -> str:
     """Where an account is counted; what callers write is in it as a hash, the amount is no part.
 
     Those of a key that are too many to be counted apart have one together, `shared_by` the key.
+    `is_throttle` is where requests are counted that it slows down.
     """
     budget, period = account.budget, account.period
     subjects = (shared_by,) if shared_by else account.subjects
     raw = "\0".join((budget.id, str(period.starts_s), *subjects)).encode(errors="surrogatepass")
     sort = b"budget shared" if shared_by else b"budget"
+    if is_throttle:
+        sort = b"throttle shared" if shared_by else b"throttle"
     digest = blake2b(raw, digest_size=16, person=sort).hexdigest()
     return limits_counter_key(budget.organisation_id, digest)
 
@@ -173,17 +176,33 @@ def amount_at(budget: BudgetRecord, now_s: float) -> int:
     if budget.raised_to_nanousd is not None and now_s < (budget.raised_until or 0.0):
         amount = max(budget.raised_to_nanousd, amount)
     if budget.action is BudgetAction.BLOCK:
-        amount += amount * budget.grace_percent // 100
+        amount += amount * budget.grace_percent // 100 + budget.grace_nanousd
     return amount
+
+
+def acts_from(budget: BudgetRecord, now_s: float) -> int | None:
+    """What has to be spent before it throttles or takes the cheaper; None of one that doesn't."""
+    if budget.action not in (BudgetAction.THROTTLE, BudgetAction.CHEAPER):
+        return None
+    return -(-amount_at(budget, now_s) * budget.acts_at_percent // 100)
+
+
+def throttle_window(per_minute: int) -> tuple[int, int]:
+    """A window in milliseconds and how many requests it lets in: evenly spread over a minute.
+
+    Shorter ones than a quarter of a second would have those who wait ask the store all the time.
+    """
+    each = max(per_minute // 240, 1)
+    return max(60_000 * each // per_minute, 1), each
 
 
 def stake_of(budget: BudgetRecord, cost_max_nanousd: int | None) -> Stake | None:
     """What must be left, and what is reserved; None if it can't let the request in at all.
 
-    One that only notifies asks for nothing and counts in the end. A request that costs nothing
+    One that doesn't block asks for nothing and counts in the end. A request that costs nothing
     passes a budget that is used up.
     """
-    if budget.action is BudgetAction.NOTIFY:
+    if budget.action is not BudgetAction.BLOCK:
         return Stake(0, 0)
     if cost_max_nanousd is None:
         return None if budget.unknown_price is UnknownPrice.REFUSE else Stake(0, 0)
@@ -213,6 +232,15 @@ def refusal_words(
         return f"{rule} is {each}; what is left for the {most} it may cost is held for others."
     end = datetime.fromtimestamp(account.period.ends_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
     return f"{rule} is {each}, and less than the {most} it may cost is left until {end}."
+
+
+def throttle_words(budget: BudgetRecord) -> str:
+    """What the caller of a request is told that found no place in time under a throttle."""
+    scopes = " and ".join(one.subject.value.replace("_", " ") for one in budget.scopes)
+    return (
+        f"The budget {budget.name} of this {scopes} is nearly or wholly used up, so it lets in "
+        f"{budget.throttle_per_minute} requests a minute; there was no place in time."
+    )
 
 
 def dollars(nanousd: int) -> str:

@@ -10,11 +10,19 @@ import pytest
 
 from inference.contract import codec
 from inference.contract.codec import CodecError
-from inference.contract.kinds import PriorityClass, Strategy, TaskClass
+from inference.contract.kinds import PriorityClass, Strategy, TaskClass, TooLong
 from inference.contract.sealing import content_digest
 from inference.contract.snapshot import TargetRecord
 from inference.contract.wire import SECTIONS
-from tests.contract.configuration import KEYS, MANIFEST, ORGANISATIONS, POOLS, PRICES, ROUTES
+from tests.contract.configuration import (
+    BUDGETS,
+    KEYS,
+    MANIFEST,
+    ORGANISATIONS,
+    POOLS,
+    PRICES,
+    ROUTES,
+)
 from tests.contract.samples import (
     DOCUMENTS,
     END,
@@ -54,7 +62,10 @@ WITH_NULLS = {
     "end-with-nulls": (codec.decode_end, END),
     "end-refused-with-nulls": (codec.decode_end, REFUSED_END),
 }
-OLD_FILES = {*WITH_NULLS, *OLD_VITALS, *OLD_POOLS, *OLD_ROUTES, OLD_OPENING, *BEFORE_RULES}
+OLD_BUDGETS = "section-budgets-before-actions"
+OLD_FILES = {
+    *(OLD_BUDGETS, *WITH_NULLS, *OLD_VITALS, *OLD_POOLS, *OLD_ROUTES, OLD_OPENING, *BEFORE_RULES)
+}
 # what these hold is data, not fields
 MAPPINGS = {
     *("sections", "engine_arguments", "inflight", "decision"),
@@ -119,6 +130,20 @@ def test_pools_of_earlier_writers_have_the_defaults_of_what_came_later() -> None
         breaker_min_requests=5,
         breaker_open_ms=5_000,
         panic_percent=50,
+    )
+
+
+def test_budgets_of_earlier_writers_are_of_the_calendar_and_do_nothing_new() -> None:
+    first, second = codec.decode_section("budgets", read_old(OLD_BUDGETS))
+    assert second == BUDGETS[1]
+    assert first == replace(
+        BUDGETS[0],
+        is_rolling=False,
+        grace_nanousd=0,
+        too_long=TooLong.REFUSE,
+        acts_at_percent=100,
+        throttle_per_minute=60,
+        cheaper_model_id=None,
     )
 
 

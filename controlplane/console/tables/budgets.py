@@ -68,7 +68,9 @@ class BudgetTable(NounTable):
 
     def render_state(self, record: Budget) -> SafeString:
         standing = self.standings.get(record.pk)
-        state = state_of(record, None if standing is None else standing.balance)
+        state = state_of(record, None, None)
+        if standing is not None:
+            state = state_of(record, standing.balance, standing.state)
         return format_html(
             '<span class="st {}">{}{}</span>', state.tone, icon(state.icon), state.words
         )

@@ -29,11 +29,12 @@ from controlplane.console.tables.alerts import (
     value_words,
 )
 from controlplane.console.views.alerts import HIDDEN, TabPage
-from controlplane.decisions.alert_kinds import condition_words, place_words
+from controlplane.decisions.alert_kinds import AlertScope, condition_words, place_words
 from controlplane.decisions.alerts import Terms
 from controlplane.models import AlertRule, Silence
 from controlplane.selectors.alert_filters import AlertRuleFilters, SilenceFilters
 from controlplane.selectors.alerts import list_alert_rules, list_silences, list_standings
+from controlplane.selectors.budget_places import has_budgets
 from controlplane.selectors.names import list_names
 from controlplane.services.actors import Actor
 from controlplane.services.alert_rules import (
@@ -100,7 +101,15 @@ class RuleDetail(DetailPage):
         ]
         past = preview_lines(self.scope, row.kind, preview(question, terms, timezone.now()))
         alerts = f"{ALERTS.list_url()}history/?rule={row.pk}"
-        return {"standings": standings, "past": past, "history_url": alerts}
+        is_waiting = row.scope == AlertScope.BUDGET and has_budgets(
+            row.organisation_id, row.scope_id
+        )
+        return {
+            "standings": standings,
+            "past": past,
+            "history_url": alerts,
+            "is_waiting": is_waiting,
+        }
 
 
 class RuleCreate(CreatePage):

@@ -118,8 +118,15 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
         "action": "notify",
         "unknown_price": "allow",
         "grace_percent": 100,
+        "grace_nanousd": "7",
         "thresholds_percent": [1, 1_000],
         "is_enabled": False,
+        "is_rolling": True,
+        "too_long": "lower",
+        "acts_at_percent": 80,
+        "throttle_per_minute": 1,
+        "cheaper_model": "gpt-x",
+        "owner": "Finance, fin@example.org",
     },
     "limits": {
         "name": "another",
@@ -207,7 +214,7 @@ SHAPES: Mapping[str, type[Serializer[Any]]] = {"users": MemberSerializer}
 """How a row is made where that isn't how it is shown."""
 NOT_TOLD = {
     *("organisation", "credential", "targets", "rules"),
-    *(("switches", "subject_id"), ("alert-rules", "scope_id")),
+    *(("switches", "subject_id"), ("alert-rules", "scope_id"), ("budgets", "cheaper_model")),
     *(("channels", "url"), ("channels", "secret")),
 }
 AFTERWARDS = {("deliveries", "state"), ("alerts", "state"), ("alerts", "snoozed_until")}

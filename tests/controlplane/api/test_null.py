@@ -96,7 +96,7 @@ def test_null_is_honoured_or_refused_in_every_field(admin: Caller, paths: dict[s
         "keys": {"routes", "expires_at", "revoked_at", "default_task", *USE},
         # without one that is meant there is no name of it
         "limits": {"subject_id", "subject_name", "duplicates"},
-        "budgets": {"raised_to_nanousd", "raised_until"},
+        "budgets": {"raised_to_nanousd", "raised_until", "cheaper_model"},
         "switches": {"expires_at"},
         "alert-rules": {"scope_id", "scope_name", "firing"},
     }
