@@ -96,6 +96,7 @@ from controlplane.console.views.prices import (
     PriceDetail,
     PriceEdit,
     PriceList,
+    PriceTakeBack,
 )
 from controlplane.console.views.projects import (
     ProjectCreate,
@@ -166,6 +167,7 @@ urlpatterns = [
     path("prices/<str:pk>/", PriceDetail.as_view(), name="price"),
     path("prices/<str:pk>/edit/", PriceEdit.as_view(), name="price-edit"),
     path("prices/<str:pk>/delete/", PriceDelete.as_view(), name="price-delete"),
+    path("prices/<str:pk>/take-back/", PriceTakeBack.as_view(), name="price-take-back"),
     path("limits/", LimitList.as_view(), name="limits"),
     path("limits/new/", LimitCreate.as_view(), name="limit-create"),
     path("limits/<str:pk>/", LimitDetail.as_view(), name="limit"),

@@ -25,7 +25,7 @@ from controlplane.models.live import LiveCoverage, LivePeak, LiveTraffic, LiveWo
 from controlplane.models.models import CatalogueModel
 from controlplane.models.organisations import Organisation
 from controlplane.models.pools import Pool
-from controlplane.models.prices import Price
+from controlplane.models.prices import Price, PriceVersion
 from controlplane.models.projects import Project
 from controlplane.models.replays import Replay, ReplayState
 from controlplane.models.requests import Charge, Request
@@ -77,6 +77,7 @@ __all__ = [
     "PoisonRecord",
     "Pool",
     "Price",
+    "PriceVersion",
     "Project",
     "Replay",
     "ReplayState",

@@ -127,6 +127,10 @@ def price_id() -> str:
     return new_id("prc")
 
 
+def price_version_id() -> str:
+    return new_id("prv")
+
+
 def gateway_id() -> str:
     return new_id("gw")
 

@@ -133,6 +133,8 @@ def delete_pool(actor: Actor, *, pool_id: str, expected_version: int | None = No
             raise InUse.by(f"Pool {pool.name}", "routes", routes)
         before = edits.values_of(pool)
         remove_what_names(actor, pool.organisation_id, "pool", [pool.pk])
+        for price in pool.prices.filter(removed_at__isnull=True):
+            edits.note(actor, "delete", "prices", price, before=edits.values_of(price))
         rows.remove(pool)
         edits.conclude(actor, "delete", "pools", pool, before=before)
 

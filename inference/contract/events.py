@@ -7,7 +7,7 @@ not known or not applicable and is never the same as zero.
 from collections.abc import Mapping
 
 from inference.contract.kinds import ChargeKind, Endpoint, Outcome, PriorityClass, TaskClass
-from inference.contract.values import frozen
+from inference.contract.values import frozen, terse
 
 Json = Mapping[str, object]
 
@@ -22,14 +22,19 @@ class Usage:
     reasoning_tokens: int | None = None
 
 
-@frozen
+@terse
 class PriceUsed:
-    """The price a charge was made at, kept with it so that later edits change no history."""
+    """The price a charge was made at, kept with it so that later edits change no history.
+
+    `price_id` is the version's. Input is that of embeddings where they were asked for.
+    """
 
     price_id: str
     input_nanousd_per_mtok: int
     output_nanousd_per_mtok: int
     cached_input_nanousd_per_mtok: int | None = None
+    reasoning_output_nanousd_per_mtok: int | None = None
+    request_nanousd: int = 0
 
 
 @frozen

@@ -47,7 +47,18 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
     "teams": {"name": "Another"},
     "projects": {"name": "Another", "team": "Default"},
     "models": {"name": "another", "task": "embed", "max_context_tokens": 8_192},
-    "prices": {**PRICE, "cached_input_nanousd_per_mtok": "1"},
+    "prices": {
+        **PRICE,
+        "pool": "mine",
+        "cached_input_nanousd_per_mtok": "1",
+        "reasoning_output_nanousd_per_mtok": "3",
+        "embedding_input_nanousd_per_mtok": "4",
+        "request_nanousd": "5",
+        "customer_input_nanousd_per_mtok": "6",
+        "customer_output_nanousd_per_mtok": "7",
+        "effective_from": "2020-01-01T00:00:00Z",
+        "is_confirmed": True,
+    },
     "pools": {
         "name": "another",
         "model": "gpt-x",
@@ -206,7 +217,7 @@ INSTEAD = {("bindings", "service_account"): "user"}
 SHAPES: Mapping[str, type[Serializer[Any]]] = {"users": MemberSerializer}
 """How a row is made where that isn't how it is shown."""
 NOT_TOLD = {
-    *("organisation", "credential", "targets", "rules"),
+    *("organisation", "credential", "targets", "rules", "is_confirmed"),
     *(("switches", "subject_id"), ("alert-rules", "scope_id")),
     *(("channels", "url"), ("channels", "secret")),
 }
