@@ -96,7 +96,12 @@ class Memory:
 
 
 def _median(samples: Sequence[tuple[float, int]], since_s: float, until_s: float) -> int:
-    return int(median(size for age_s, size in samples if since_s <= age_s <= until_s))
+    """The middle of what was seen then, or the nearest to it where a harm took all that time."""
+    within = [size for age_s, size in samples if since_s <= age_s <= until_s]
+    if within:
+        return int(median(within))
+    middle_s = (since_s + until_s) / 2
+    return min(samples, key=lambda sample: abs(sample[0] - middle_s))[1]
 
 
 def _resident_bytes(pid: int) -> int | None:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from controlplane.bridge.store import open_store
 from controlplane.bridge.vitals import read_fleet
-from controlplane.selectors.usage import get_marks
+from controlplane.selectors.usage_recording import get_marks
 from controlplane.services.usage import forget_marks
 from inference.contract.wire import JOURNAL_MARKS
 

@@ -21,7 +21,7 @@ from controlplane.bridge.parts import ADOPT
 from controlplane.bridge.store import open_store
 from controlplane.decisions.epochs import Position
 from controlplane.models import ConfigRevision, ConfigSection
-from controlplane.selectors.usage import get_marks
+from controlplane.selectors.usage_recording import get_marks
 from inference.contract import codec, sealing, wire
 from inference.contract.snapshot import Manifest
 

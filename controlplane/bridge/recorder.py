@@ -18,7 +18,7 @@ from redis.retry import Retry
 
 from controlplane.bridge.ledger import FIRST_BACKOFF_S, LAST_BACKOFF_S, Entry, LedgerWriter
 from controlplane.bridge.publisher import publish
-from controlplane.selectors.usage import get_marks
+from controlplane.selectors.usage_recording import get_marks
 from inference.contract.wire import (
     JOURNAL_MARKS,
     LINEAGE,

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from controlplane.console.formats import NO_PRICE, UNKNOWN, count, decimals_of, dollars, share
 from controlplane.selectors.usage import NO_SUMS, SUMS, Usage, UsageRow, sum_of
 from controlplane.selectors.usage_queries import Bucket, Measure, UsageQuery
+from controlplane.selectors.usage_rows import SEVERAL
 
 Sums = Mapping[str, int]
 
@@ -112,14 +113,16 @@ def _groups_of(rows: Sequence[UsageRow], query: UsageQuery) -> list[_Group]:
     for value, label in values.items():
         own = [row for row in rows if row.value == value]
         found.append(_Group(value, label, sum_of(own), {row.at: row.sums for row in own}))
-    found.sort(key=lambda one: (one.value is None, -_amount(one.sums, query.measure), one.label))
+    found.sort(
+        key=lambda one: (one.value in (None, SEVERAL), -_amount(one.sums, query.measure), one.label)
+    )
     return found
 
 
 def _drawn(groups: Sequence[_Group]) -> list[_Group]:
     """As many as there are colours for; what is left is summed."""
-    named = [one for one in groups if one.value is not None]
-    rest = [*named[MOST_DRAWN:], *(one for one in groups if one.value is None)]
+    named = [one for one in groups if one.value not in (None, SEVERAL)]
+    rest = [*named[MOST_DRAWN:], *(one for one in groups if one not in named)]
     if len(rest) <= 1:
         return [*named[:MOST_DRAWN], *rest]
     buckets = {at for one in rest for at in one.by_bucket}
@@ -180,7 +183,7 @@ def known(sums: Sums, name: str) -> int | None:
 
 def name_of(value: str | None, label: str, group_by: str | None) -> str:
     """What a group is called; requests that had no such thing are named by what they lacked."""
-    return f"no {group_by}" if value == "" and group_by else label
+    return f"no {group_by.replace('_', ' ')}" if value == "" and group_by else label
 
 
 def _tokens_words(sums: Sums, name: str) -> str:

@@ -1,21 +1,46 @@
 """What the ends of requests add to the roll-ups.
 
 An unknown is never added up as zero: a sum leaves it out and counts it in `unknown_usage` (by
-attempt) or `unknown_cost` (by request).
+attempt) or `unknown_cost` (by request). Hours and days are those of the organisation's clock.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import date, datetime
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from enum import StrEnum
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from controlplane.decisions.ledger import last_charge, stored_text, time_of
 from inference.contract.events import Charge, End
 from inference.decisions.outcomes import is_failure
 
 DIMENSIONS = ("route", "pool", "model", "project", "team", "key")
+"""What hours and days are counted by."""
+
+NAMED = ("tag", "end_user")
+"""What callers name: there may be any number of it, so it is counted by day and up to a cap."""
+
+MOST_NAMED = 1_000
+"""So many tags, and so many end users, of one key's day are told apart; the rest is summed."""
+
+AnyKey = TypeVar("AnyKey", bound=tuple[object, ...])
+
+Zones = Mapping[str, tzinfo]
+"""The organisations' zones, by id."""
+
+
+class NamedKind(StrEnum):
+    """What a row of the roll-up by caller-given names is of.
+
+    A request with several tags counts under each of them: what it counts more than once is taken
+    out again by REPEATED, so that all rows add up to what had a name.
+    """
+
+    NAMED = "named"
+    OTHER = "other"
+    REPEATED = "repeated"
 
 
 @dataclass(slots=True)
@@ -44,13 +69,36 @@ class MinuteKey(NamedTuple):
     project_id: str
 
 
+class HourKey(NamedTuple):
+    """Which row of the hour roll-up; `hour` is when an hour of the organisation's clock began."""
+
+    organisation_id: str
+    hour: datetime
+    dimension: str
+    value: str
+    project_id: str
+
+
 class DayKey(NamedTuple):
-    """Which row of the day roll-up; days are UTC."""
+    """Which row of the day roll-up; days are the organisation's."""
 
     organisation_id: str
     day: date
     dimension: str
     value: str
+    project_id: str
+
+
+class NamedKey(NamedTuple):
+    """Which row of the roll-up by caller-given names; `value` is "" but for NAMED."""
+
+    organisation_id: str
+    day: date
+    dimension: str
+    key_id: str
+    kind: str
+    value: str
+    project_id: str
 
 
 class RuleKey(NamedTuple):
@@ -68,51 +116,135 @@ class RollUps:
 
     minutes: tuple[tuple[MinuteKey, Sums], ...]
     rules: tuple[tuple[RuleKey, int], ...]
+    hours: tuple[tuple[HourKey, Sums], ...]
     days: tuple[tuple[DayKey, Sums], ...]
+    named: tuple[tuple[NamedKey, Sums], ...]
 
 
-def roll_up(ends: Iterable[End]) -> RollUps:
-    """Sum what these ends add to the roll-ups by minute, rule and day."""
-    minutes: dict[MinuteKey, Sums] = defaultdict(Sums)
-    days: dict[DayKey, Sums] = defaultdict(Sums)
+NO_ZONES: Zones = {}
+
+
+class _Cell(NamedTuple):
+    """All that is alike in what is summed first."""
+
+    organisation_id: str
+    minute: datetime
+    route_id: str
+    pool_id: str
+    model_id: str
+    project_id: str
+    team_id: str
+    key_id: str
+
+
+def roll_up(ends: Iterable[End], zones: Zones = NO_ZONES) -> RollUps:
+    """Sum what these ends add to every roll-up; an organisation without a zone is told in UTC."""
+    cells: dict[_Cell, Sums] = defaultdict(Sums)
+    named: dict[NamedKey, Sums] = defaultdict(Sums)
     rules: dict[RuleKey, int] = defaultdict(int)
     for end in ends:
         if end.origin.rule_id is not None and end.origin.route_id is not None:
             rules[_rule_key(end, end.origin.route_id, end.origin.rule_id)] += 1
+        is_named = bool(end.origin.tags) or bool(end.origin.end_user)
         last = last_charge(end)
-        if last is None:
-            _add(end, None, _with_request(end, Sums()), minutes, days)
-        for charge in end.charges:
-            sums = _charge_sums(charge)
-            _add(end, charge, _with_request(end, sums) if charge is last else sums, minutes, days)
+        for charge in end.charges or (None,):
+            sums = _charge_sums(charge) if charge else Sums()
+            if charge is last:
+                _with_request(end, sums)
+            cell = _cell_of(end, charge)
+            _accumulate(cells[cell], sums)
+            if is_named:
+                _add_named(end, cell, sums, zones, named)
+    minutes, hours, days = _spread(cells, zones)
     return RollUps(
-        minutes=tuple(sorted(minutes.items(), key=itemgetter(0))),
+        minutes=_ordered(minutes),
         rules=tuple(sorted(rules.items())),
-        days=tuple(sorted(days.items(), key=itemgetter(0))),
+        hours=_ordered(hours),
+        days=_ordered(days),
+        named=_ordered(named),
     )
 
 
-def _add(
-    end: End,
-    charge: Charge | None,
-    sums: Sums,
-    minutes: dict[MinuteKey, Sums],
-    days: dict[DayKey, Sums],
+def _ordered(sums: Mapping[AnyKey, Sums]) -> tuple[tuple[AnyKey, Sums], ...]:
+    return tuple(sorted(sums.items(), key=itemgetter(0)))
+
+
+def _cell_of(end: End, charge: Charge | None) -> _Cell:
+    origin = end.origin
+    return _Cell(
+        stored_text(origin.organisation_id),
+        _minute_of(time_of(end.at_ms)),
+        stored_text(origin.route_id or ""),
+        stored_text(charge.pool_id if charge else ""),
+        stored_text(charge.model_id if charge else ""),
+        stored_text(origin.project_id),
+        stored_text(origin.team_id),
+        stored_text(origin.key_id),
+    )
+
+
+def _spread(
+    cells: Mapping[_Cell, Sums], zones: Zones
+) -> tuple[dict[MinuteKey, Sums], dict[HourKey, Sums], dict[DayKey, Sums]]:
+    """The same sums by minute, by hour and by day."""
+    minutes: dict[MinuteKey, Sums] = defaultdict(Sums)
+    hours: dict[HourKey, Sums] = defaultdict(Sums)
+    days: dict[DayKey, Sums] = defaultdict(Sums)
+    for cell, sums in cells.items():
+        _accumulate(minutes[MinuteKey(*cell[:6])], sums)
+        organisation_id, project_id = cell.organisation_id, cell.project_id
+        hour = hour_of(cell.minute, zones.get(organisation_id, UTC))
+        for dimension, value in zip(DIMENSIONS, cell[2:], strict=True):
+            _accumulate(hours[HourKey(organisation_id, hour, dimension, value, project_id)], sums)
+    for key, sums in hours.items():
+        day = day_of(key.hour, zones.get(key.organisation_id, UTC))
+        _accumulate(
+            days[DayKey(key.organisation_id, day, key.dimension, key.value, key.project_id)], sums
+        )
+    return minutes, hours, days
+
+
+def _add_named(
+    end: End, cell: _Cell, sums: Sums, zones: Zones, named: dict[NamedKey, Sums]
 ) -> None:
-    origin, at = end.origin, time_of(end.at_ms)
-    organisation_id = stored_text(origin.organisation_id)
-    route_id = stored_text(origin.route_id or "")
-    pool_id = stored_text(charge.pool_id if charge else "")
-    model_id = stored_text(charge.model_id if charge else "")
-    project_id = stored_text(origin.project_id)
-    minute = _minute_of(at)
-    key = MinuteKey(organisation_id, minute, route_id, pool_id, model_id, project_id)
-    _accumulate(minutes[key], sums)
-    team_id, key_id = stored_text(origin.team_id), stored_text(origin.key_id)
-    values = (route_id, pool_id, model_id, project_id, team_id, key_id)
-    day = at.date()
-    for dimension, value in zip(DIMENSIONS, values, strict=True):
-        _accumulate(days[DayKey(organisation_id, day, dimension, value)], sums)
+    """Count an attempt under its end user and under each of its tags."""
+    day = day_of(cell.minute, zones.get(cell.organisation_id, UTC))
+    tags = dict.fromkeys(stored_text(tag) for tag in end.origin.tags)
+    users = [stored_text(end.origin.end_user)] if end.origin.end_user else []
+
+    def add(dimension: str, kind: NamedKind, value: str, sums: Sums) -> None:
+        place = (cell.organisation_id, day, dimension, cell.key_id)
+        _accumulate(named[NamedKey(*place, kind.value, value, cell.project_id)], sums)
+
+    for value in users:
+        add("end_user", NamedKind.NAMED, value, sums)
+    for value in tags:
+        add("tag", NamedKind.NAMED, value, sums)
+    for _ in range(len(tags) - 1):
+        add("tag", NamedKind.REPEATED, "", _negative(sums))
+
+
+def cap_named(
+    named: Iterable[tuple[NamedKey, Sums]], refused: frozenset[NamedKey]
+) -> tuple[tuple[NamedKey, Sums], ...]:
+    """Sum what is `refused` for want of room as one row a key and day; the rest stays."""
+    kept: dict[NamedKey, Sums] = defaultdict(Sums)
+    for key, sums in named:
+        place = key._replace(kind=NamedKind.OTHER.value, value="") if key in refused else key
+        _accumulate(kept[place], sums)
+    return _ordered(kept)
+
+
+def hour_of(at: datetime, zone: tzinfo) -> datetime:
+    """When the hour of a zone's clock began that this time is in, in UTC."""
+    local = at.astimezone(zone)
+    past = timedelta(minutes=local.minute, seconds=local.second, microseconds=local.microsecond)
+    return at.astimezone(UTC) - past
+
+
+def day_of(at: datetime, zone: tzinfo) -> date:
+    """The day it is in a zone."""
+    return at.astimezone(zone).date()
 
 
 def _rule_key(end: End, route_id: str, rule_id: str) -> RuleKey:
@@ -123,6 +255,10 @@ def _rule_key(end: End, route_id: str, rule_id: str) -> RuleKey:
 
 def _minute_of(at: datetime) -> datetime:
     return at.replace(second=0, microsecond=0)
+
+
+def _negative(sums: Sums) -> Sums:
+    return Sums(*(-getattr(sums, one.name) for one in fields(Sums)))
 
 
 def _with_request(end: End, sums: Sums) -> Sums:

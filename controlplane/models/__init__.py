@@ -38,7 +38,9 @@ from controlplane.models.usage import (
     PoisonRecord,
     RuleMinute,
     UsageDay,
+    UsageHour,
     UsageMinute,
+    UsageNamed,
 )
 from controlplane.models.users import ApiToken, Role, RoleBinding, ServiceAccount, User
 
@@ -93,6 +95,8 @@ __all__ = [
     "Switch",
     "Team",
     "UsageDay",
+    "UsageHour",
     "UsageMinute",
+    "UsageNamed",
     "User",
 ]

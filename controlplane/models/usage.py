@@ -48,15 +48,67 @@ class UsageMinute(UsageSums):
     project_id = TextField()
 
 
-class UsageDay(UsageSums):
-    """Usage of one UTC day by one dimension's value; `label` is its name when last seen."""
+class UsageHour(UsageSums):
+    """Usage of one hour of the organisation's clock by one dimension's value and project.
 
-    pk = CompositePrimaryKey("organisation_id", "day", "dimension", "value")
+    `hour` is when it began.
+    """
+
+    pk = CompositePrimaryKey("organisation_id", "hour", "dimension", "value", "project_id")
+    organisation_id = TextField()
+    hour = DateTimeField()
+    dimension = TextField()
+    value = TextField()
+    project_id = TextField(default="")
+
+    class Meta:
+        indexes = [
+            Index(fields=["organisation_id", "dimension", "hour"], name="usage_hour_dimension")
+        ]
+
+
+class UsageDay(UsageSums):
+    """Usage of one day of the organisation's zone by one dimension's value and project.
+
+    `label` is the value's name when last seen that day.
+    """
+
+    pk = CompositePrimaryKey("organisation_id", "day", "dimension", "value", "project_id")
     organisation_id = TextField()
     day = DateField()
     dimension = TextField()
     value = TextField()
+    project_id = TextField(default="")
     label = TextField(default="")
+
+    class Meta:
+        indexes = [
+            Index(fields=["organisation_id", "dimension", "day"], name="usage_day_dimension")
+        ]
+
+
+class UsageNamed(UsageSums):
+    """Usage of one day of the organisation's zone by a key and what its callers named.
+
+    `kind` is a `NamedKind`: one tag or end user, those beyond the cap, or what several tags of a
+    request count more than once, which is negative. What had no name has no row.
+    """
+
+    pk = CompositePrimaryKey(
+        "organisation_id", "day", "dimension", "key_id", "kind", "value", "project_id"
+    )
+    organisation_id = TextField()
+    day = DateField()
+    dimension = TextField()
+    key_id = TextField()
+    kind = TextField()
+    value = TextField()
+    project_id = TextField()
+
+    class Meta:
+        indexes = [
+            Index(fields=["organisation_id", "dimension", "day"], name="usage_named_dimension")
+        ]
 
 
 class RuleMinute(Model):

@@ -16,7 +16,7 @@ _MOST_LOOKED_AT = 20_000
 
 @dataclass(frozen=True, slots=True)
 class KeyUse:
-    """Requests of the last 30 UTC days, today among them, and the last of these days with any."""
+    """Requests of the last 30 days, today among them, and the last of these days with any."""
 
     requests: int
     errors: int

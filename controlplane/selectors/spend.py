@@ -1,12 +1,13 @@
 """What an organisation has spent, by the ledger's roll-ups."""
 
-from datetime import UTC, datetime, time, timedelta
+from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from django.db.models import Q, QuerySet, Sum
+from django.db.models import QuerySet, Sum
 
 from controlplane.models import Organisation, UsageDay, UsageMinute
 from controlplane.selectors.access import Access
+from controlplane.selectors.usage_queries import midnight
 
 _DAY = timedelta(days=1)
 _DIMENSION = "project"
@@ -18,33 +19,26 @@ def get_month_to_date(
 ) -> int | None:
     """Nano-USD booked in the month of `until`, one of the organisation's zone, before `until`.
 
-    Whole UTC days are read by the day, and the hours that the zone's month has more by the minute.
-    Of a past day that is asked for in part, the minutes are read too; of today all there is.
+    Of a past day that is asked for in part, the minutes are read; of today all there is.
     None if something was charged and nothing of it has a price.
     """
     zone = ZoneInfo(organisation.time_zone)
-    here = until.astimezone(zone)
-    since = datetime(here.year, here.month, 1, tzinfo=zone).astimezone(UTC)
-    first = _midnight(since) if since == _midnight(since) else _midnight(since) + _DAY
-    last = _midnight(until.astimezone(UTC)) if is_past else _midnight(until.astimezone(UTC)) + _DAY
+    today = until.astimezone(zone).date()
+    last = today - _DAY if is_past else today
     days = UsageDay.objects.filter(
-        organisation_id=organisation.pk, dimension=_DIMENSION, day__gte=first, day__lt=last
+        organisation_id=organisation.pk,
+        dimension=_DIMENSION,
+        day__gte=today.replace(day=1),
+        day__lte=last,
     )
-    edges = [(since, min(first, until)), (max(last, first), until)]
     spent, unknown = _sums(access.visible_organisation_wide(days))
-    if any(begin < end for begin, end in edges):
-        minutes = UsageMinute.objects.filter(organisation_id=organisation.pk)
-        (first_begin, first_end), (last_begin, last_end) = edges
-        within = Q(minute__gte=first_begin, minute__lt=first_end) | Q(
-            minute__gte=last_begin, minute__lt=last_end
+    if is_past:
+        minutes = UsageMinute.objects.filter(
+            organisation_id=organisation.pk, minute__gte=midnight(today, zone), minute__lt=until
         )
-        more = _sums(access.visible_organisation_wide(minutes).filter(within))
+        more = _sums(access.visible_organisation_wide(minutes))
         spent, unknown = spent + more[0], unknown + more[1]
     return None if unknown and not spent else spent
-
-
-def _midnight(moment: datetime) -> datetime:
-    return datetime.combine(moment.date(), time.min, UTC)
 
 
 def _sums(rows: "QuerySet[UsageDay] | QuerySet[UsageMinute]") -> tuple[int, int]:

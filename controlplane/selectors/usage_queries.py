@@ -1,7 +1,7 @@
 """Questions about usage: a range by name or by its ends, its buckets and groups. Pure.
 
-Ranges are half-open and told in one zone: the organisation's, or UTC where only whole UTC days are
-counted. Every end is returned in UTC, so that differences are real durations.
+Ranges are half-open and told in the organisation's zone. Every end is returned in UTC, so that
+differences are real durations.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 from zoneinfo import ZoneInfo
 
-from controlplane.decisions.rollups import DIMENSIONS
+from controlplane.decisions.rollups import DIMENSIONS, NAMED, hour_of
 from controlplane.errors import Invalid
 
 
@@ -46,12 +46,24 @@ LONGEST: Mapping[Bucket, timedelta] = {
     Bucket.HOUR: timedelta(days=32),
     Bucket.DAY: timedelta(days=400),
 }
-GROUPS = DIMENSIONS
-# Too many for minutes: these are counted by whole UTC days alone.
-DAILY_GROUPS = frozenset({"team", "key"})
-DAYS_ZONE = ZoneInfo("UTC")
-# What minutes are counted by, so that usage can be had of one of these alone.
+GROUPS = (*DIMENSIONS, *NAMED)
+DAILY_GROUPS = frozenset(NAMED)
+"""Too many for hours: what callers name is counted by whole days alone."""
+HOURLY_GROUPS = frozenset({"team", "key"})
+"""Too many for minutes: these are counted by hours and days."""
 FILTERS = ("route", "pool", "model", "project")
+"""What minutes are counted by, so that usage can be had of one of these alone."""
+EVERYWHERE = "project"
+"""The filter that goes with every group: each row of every roll-up is of one project."""
+
+
+class Source(StrEnum):
+    """Which roll-up something is read from."""
+
+    DAYS = "the day roll-up"
+    HOURS = "the hour roll-up"
+    MINUTES = "the minute roll-up"
+
 
 _HOUR = timedelta(hours=1)
 _HOURS_SHOWN = 24
@@ -74,9 +86,28 @@ class UsageQuery:
     only: Mapping[str, str] = field(default_factory=dict)
 
 
-def zone_of(group_by: str | None, zone: ZoneInfo) -> ZoneInfo:
-    """The zone such a question's days are counted in; `zone` is the organisation's."""
-    return DAYS_ZONE if group_by in DAILY_GROUPS else zone
+def source_of(query: UsageQuery, zone: ZoneInfo) -> Source:
+    """The coarsest roll-up that answers a question; `zone` is the organisation's."""
+    if query.group_by in DAILY_GROUPS:
+        return Source.DAYS
+    if query.bucket is Bucket.MINUTE or set(query.only) - {EVERYWHERE}:
+        return Source.MINUTES
+    if query.bucket is Bucket.DAY and is_whole_days(query.since, query.until, zone):
+        return Source.DAYS
+    ends = (query.since.astimezone(UTC), query.until.astimezone(UTC))
+    if query.group_by in HOURLY_GROUPS or ends == whole_hours(*ends, zone):
+        return Source.HOURS
+    return Source.MINUTES
+
+
+def range_of(query: UsageQuery, source: Source, zone: ZoneInfo) -> tuple[datetime, datetime]:
+    """The range that is summed: the one asked for, or the whole days or hours that it touches."""
+    since, until = query.since.astimezone(UTC), query.until.astimezone(UTC)
+    if source is Source.DAYS:
+        return whole_days(since, until, zone)
+    if source is Source.HOURS:
+        return whole_hours(since, until, zone)
+    return since, until
 
 
 def ends_of(named: Range, now: datetime, zone: ZoneInfo) -> tuple[datetime, datetime]:
@@ -98,23 +129,22 @@ def midnight(day: date, zone: ZoneInfo) -> datetime:
     return datetime.combine(day, time(), zone).astimezone(UTC)
 
 
-def hour_of(at: datetime, zone: ZoneInfo) -> datetime:
-    """When the hour of a zone's clock began that this time is in, in UTC."""
-    local = at.astimezone(zone)
-    past = timedelta(minutes=local.minute, seconds=local.second, microseconds=local.microsecond)
-    return at.astimezone(UTC) - past
+def whole_hours(since: datetime, until: datetime, zone: ZoneInfo) -> tuple[datetime, datetime]:
+    """The hours of a zone's clock that a range touches, whole."""
+    last = hour_of(until - timedelta(microseconds=1), zone)
+    return hour_of(since, zone), last + _HOUR
 
 
-def whole_days(since: datetime, until: datetime) -> tuple[datetime, datetime]:
-    """The UTC days that a range touches, whole."""
-    first = since.astimezone(UTC).date()
-    last = (until.astimezone(UTC) - timedelta(microseconds=1)).date()
-    return midnight(first, DAYS_ZONE), midnight(last + timedelta(days=1), DAYS_ZONE)
+def whole_days(since: datetime, until: datetime, zone: ZoneInfo) -> tuple[datetime, datetime]:
+    """The days of a zone that a range touches, whole."""
+    first = since.astimezone(zone).date()
+    last = (until.astimezone(UTC) - timedelta(microseconds=1)).astimezone(zone).date()
+    return midnight(first, zone), midnight(last + timedelta(days=1), zone)
 
 
-def is_whole_days(since: datetime, until: datetime) -> bool:
-    """Whether a range is made of whole UTC days."""
-    return (since.astimezone(UTC), until.astimezone(UTC)) == whole_days(since, until)
+def is_whole_days(since: datetime, until: datetime, zone: ZoneInfo) -> bool:
+    """Whether a range is made of whole days of a zone."""
+    return (since.astimezone(UTC), until.astimezone(UTC)) == whole_days(since, until, zone)
 
 
 def check(query: UsageQuery) -> None:
@@ -127,8 +157,12 @@ def check(query: UsageQuery) -> None:
         raise Invalid.field("from", f"By {query.bucket} at most {longest.days} days can be had.")
     if query.group_by in DAILY_GROUPS and query.bucket is not Bucket.DAY:
         raise Invalid.field("bucket", f"Usage by {query.group_by} is counted by day alone.")
-    if query.only and query.group_by == "key":
-        raise Invalid.field("group_by", "Usage by key is counted whole, and can't be filtered.")
+    if query.group_by in HOURLY_GROUPS and query.bucket is Bucket.MINUTE:
+        raise Invalid.field("bucket", f"Usage by {query.group_by} is counted by hour and day.")
+    if set(query.only) - {EVERYWHERE} and query.group_by in {"key", *DAILY_GROUPS}:
+        raise Invalid.field(
+            "group_by", f"Usage by {query.group_by} can be filtered by {EVERYWHERE} alone."
+        )
 
 
 def _month_before(day: date) -> date:

@@ -44,6 +44,12 @@ _AGAIN = timedelta(minutes=5)
 _FETCHED = 5_000
 
 
+def hold_counting() -> None:
+    """Have those wait who begin to count, or change what days are, until this transaction ends."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock_shared(%s)", [COUNTING_LOCK])
+
+
 def record_spending(ends: Sequence[End], *, now: datetime) -> None:
     """Add what these ends, new in the ledger, spent on the accounts of budgets.
 
@@ -52,8 +58,7 @@ def record_spending(ends: Sequence[End], *, now: datetime) -> None:
     organisations = {end.origin.organisation_id for end in ends if end.charges}
     if not organisations:
         return
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock_shared(%s)", [COUNTING_LOCK])
+    hold_counting()
     budgets, zones = _counted(organisations)
     if budgets:
         _write(spending_of(ends, budgets, zones), now)

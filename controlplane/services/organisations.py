@@ -7,6 +7,7 @@ from controlplane.models import Organisation, Project, Team
 from controlplane.services import edits, rows
 from controlplane.services.actors import Actor
 from controlplane.services.snapshots import configuration_edit
+from controlplane.services.usage_days import retell_days
 
 DEFAULT_NAME = "Default"
 """Name of the team and project an organisation starts with, so that a key needs neither."""
@@ -48,5 +49,7 @@ def update_organisation(
         changed = rows.change(row, changes)
         if changed is not None:
             before, after = changed
+            if "time_zone" in after:
+                retell_days(row.pk, row.time_zone)
             edits.conclude(actor, "update", "organisations", row, before=before, after=after)
     return row

@@ -5,24 +5,36 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
 from hashlib import sha256
+from typing import Any
 
 import msgspec
 import structlog
 from django.db import connection, transaction
-from django.db.models import Min
+from django.db.models import Min, Model
 
 from controlplane.decisions.journals import Progress, advance, count_missing, skip_to
 from controlplane.decisions.ledger import ids_in
-from controlplane.decisions.rollups import DayKey, MinuteKey, RuleKey, Sums, roll_up
+from controlplane.decisions.rollups import (
+    DayKey,
+    HourKey,
+    MinuteKey,
+    NamedKey,
+    RuleKey,
+    Sums,
+    cap_named,
+    roll_up,
+)
 from controlplane.models.usage import (
     JournalMark,
     PoisonRecord,
     RuleMinute,
     UsageDay,
+    UsageHour,
     UsageMinute,
+    UsageNamed,
 )
-from controlplane.selectors.usage import get_names
-from controlplane.services.budget_accounts import record_spending
+from controlplane.selectors.usage_recording import get_names, get_zones, list_refused
+from controlplane.services.budget_accounts import hold_counting, record_spending
 from controlplane.services.requests import insert_requests
 from inference.contract.events import End
 
@@ -66,11 +78,12 @@ def record_usage(
     """Record a batch in one transaction; what is in the ledger already changes nothing.
 
     `starts` are journals that have let go of their ends up to a number: no mark waits for those.
-    Every writer takes locks in one order: requests, minutes, rules, days, budgets' accounts, marks,
-    each by key.
+    Every writer takes locks in one order: requests, minutes, rules, hours, days, names, budgets'
+    accounts, marks, each by key.
     Raises what the database raises; then nothing of the batch is recorded.
     """
     with transaction.atomic():
+        hold_counting()
         names = get_names(ids_in(ends))
         new = insert_requests(ends, names, now=now)
         _add_roll_ups(new, names)
@@ -134,17 +147,27 @@ def forget_rules(now: datetime) -> int:
 
 
 def _add_roll_ups(ends: Sequence[End], names: Mapping[str, str]) -> None:
-    increments = roll_up(ends)
-    minutes = [key._asdict() | asdict(sums) for key, sums in increments.minutes]
-    _upsert(UsageMinute, MinuteKey._fields, minutes)
+    if not ends:
+        return
+    zones = get_zones({end.origin.organisation_id for end in ends})
+    increments = roll_up(ends, zones)
+    _upsert(UsageMinute, MinuteKey._fields, _rows(increments.minutes))
     rules = [key._asdict() | {"requests": count} for key, count in increments.rules]
     _upsert(RuleMinute, RuleKey._fields, rules, sums=("requests",))
+    _upsert(UsageHour, HourKey._fields, _rows(increments.hours))
     labels = {**names, **_route_names(ends)}
     days = [
         key._asdict() | asdict(sums) | {"label": labels.get(key.value, "")}
         for key, sums in increments.days
     ]
     _upsert(UsageDay, DayKey._fields, days, label=True)
+    if increments.named:
+        refused = list_refused([key for key, _ in increments.named])
+        _upsert(UsageNamed, NamedKey._fields, _rows(cap_named(increments.named, refused)))
+
+
+def _rows(sums: Iterable[tuple[Any, Sums]]) -> list[Mapping[str, object]]:
+    return [key._asdict() | asdict(one) for key, one in sums]
 
 
 def _route_names(ends: Iterable[End]) -> dict[str, str]:
@@ -156,7 +179,7 @@ def _route_names(ends: Iterable[End]) -> dict[str, str]:
 
 
 def _upsert(
-    model: type[UsageMinute] | type[RuleMinute] | type[UsageDay],
+    model: type[Model],
     key: Sequence[str],
     rows: Sequence[Mapping[str, object]],
     *,

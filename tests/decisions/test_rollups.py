@@ -1,11 +1,23 @@
 """What ends of requests add to the roll-ups."""
 
 from datetime import UTC, date, datetime
+from zoneinfo import ZoneInfo
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.decisions.rollups import DayKey, MinuteKey, RollUps, RuleKey, Sums, roll_up
+from controlplane.decisions.rollups import (
+    DayKey,
+    HourKey,
+    MinuteKey,
+    NamedKey,
+    RollUps,
+    RuleKey,
+    Sums,
+    cap_named,
+    roll_up,
+)
 from inference.contract.events import Charge, End, Usage
 from inference.contract.kinds import ChargeKind, Outcome
 from tests.controlplane.ledger_events import make_charge, make_end, make_origin
@@ -71,7 +83,10 @@ def test_days_are_summed_by_every_dimension() -> None:
         ("team", "team_1"),
         ("key", "01jdkey00000000000000000a"),
     }
-    assert days[DayKey("org_a", date(2026, 11, 24), "team", "team_1")].cost_nanousd == 974_400
+    assert (
+        days[DayKey("org_a", date(2026, 11, 24), "team", "team_1", "proj_1")].cost_nanousd
+        == 974_400
+    )
 
 
 def test_increments_come_in_the_order_in_which_locks_are_taken() -> None:
@@ -79,6 +94,70 @@ def test_increments_come_in_the_order_in_which_locks_are_taken() -> None:
     increments = roll_up(ends)
     assert [key for key, _ in increments.minutes] == sorted(key for key, _ in increments.minutes)
     assert [key for key, _ in increments.days] == sorted(key for key, _ in increments.days)
+    assert [key for key, _ in increments.hours] == sorted(key for key, _ in increments.hours)
+
+
+@pytest.mark.parametrize(
+    ("zone", "at", "hour", "day"),
+    [
+        ("UTC", "2026-11-24T23:45", "2026-11-24T23:00", date(2026, 11, 24)),
+        ("Asia/Kolkata", "2026-11-24T18:45", "2026-11-24T18:30", date(2026, 11, 25)),
+        ("Asia/Kathmandu", "2026-11-24T18:10", "2026-11-24T17:15", date(2026, 11, 24)),
+        ("America/New_York", "2026-11-01T05:30", "2026-11-01T05:00", date(2026, 11, 1)),
+        ("America/New_York", "2026-11-01T06:30", "2026-11-01T06:00", date(2026, 11, 1)),
+        ("America/New_York", "2026-11-02T04:59", "2026-11-02T04:00", date(2026, 11, 1)),
+        ("Europe/Berlin", "2026-03-29T01:10", "2026-03-29T01:00", date(2026, 3, 29)),
+        ("Australia/Lord_Howe", "2026-10-03T15:40", "2026-10-03T15:00", date(2026, 10, 4)),
+    ],
+)
+def test_hours_and_days_are_those_of_the_organisations_clock(
+    zone: str, at: str, hour: str, day: date
+) -> None:
+    moment = datetime.fromisoformat(at).replace(tzinfo=UTC)
+    end = make_end(at_ms=int(moment.timestamp() * 1000))
+    found = roll_up([end], {"org_a": ZoneInfo(zone)})
+    assert {key.day for key, _ in found.days} == {day}
+    assert {key.hour for key, _ in found.hours} == {
+        datetime.fromisoformat(hour).replace(tzinfo=UTC)
+    }
+
+
+DAY = date(2026, 11, 24)
+KEY = "01jdkey00000000000000000a"
+
+
+def test_several_tags_count_each_and_what_is_counted_again_is_taken_out() -> None:
+    tagged = make_end(origin=make_origin(tags=("a", "b", "c"), end_user="ann"))
+    named = dict(roll_up([tagged, make_end(2)]).named)
+    costs = {(key.dimension, key.kind, key.value): sums.cost_nanousd for key, sums in named.items()}
+    assert costs == {
+        ("end_user", "named", "ann"): 487_200,
+        ("tag", "named", "a"): 487_200,
+        ("tag", "named", "b"): 487_200,
+        ("tag", "named", "c"): 487_200,
+        ("tag", "repeated", ""): -974_400,
+    }
+
+
+def test_what_has_no_room_is_summed_as_the_rest_of_its_key() -> None:
+    ends = [make_end(n, origin=make_origin(end_user=f"user-{n}")) for n in range(3)]
+    named = roll_up(ends).named
+    refused = frozenset(key for key, _ in named if key.value != "user-0")
+    kept = {key: sums.requests for key, sums in cap_named(named, refused)}
+    assert kept == {
+        NamedKey("org_a", DAY, "end_user", KEY, "named", "user-0", "proj_1"): 1,
+        NamedKey("org_a", DAY, "end_user", KEY, "other", "", "proj_1"): 2,
+    }
+
+
+def test_hours_are_of_a_project_each() -> None:
+    ends = [make_end(1), make_end(2, origin=make_origin(project_id="proj_2"))]
+    hours = {key: sums.requests for key, sums in roll_up(ends).hours if key.dimension == "route"}
+    hour = datetime(2026, 11, 24, 12, tzinfo=UTC)
+    assert hours == {
+        HourKey("org_a", hour, "route", "rt_1", "proj_1"): 1,
+        HourKey("org_a", hour, "route", "rt_1", "proj_2"): 1,
+    }
 
 
 charges = st.builds(

@@ -81,10 +81,10 @@ class KeySerializer(OwnedSerializer):
         source="use.last_day",
         read_only=True,
         allow_null=True,
-        help_text=f"UTC day; null: not in the last {USE_DAYS}.",
+        help_text=f"Day of the organisation's zone; null: not in the last {USE_DAYS}.",
     )
     requests_30d = serializers.IntegerField(
-        source="use.requests", read_only=True, help_text="Of the last 30 UTC days, with today."
+        source="use.requests", read_only=True, help_text="Of the last 30 days, with today."
     )
     errors_30d = serializers.IntegerField(source="use.errors", read_only=True)
 

@@ -16,7 +16,6 @@ from controlplane.selectors.usage_queries import (
     Range,
     UsageQuery,
     ends_of,
-    zone_of,
 )
 
 _EARLIEST = datetime(1970, 1, 2, tzinfo=UTC)
@@ -29,7 +28,9 @@ class UsageQuerySerializer(serializers.Serializer[UsageQuery]):
 
     bucket = serializers.ChoiceField(choices=[one.value for one in Bucket], default="hour")
     group_by = serializers.ChoiceField(
-        choices=GROUPS, required=False, help_text="Team and key by day alone, in UTC."
+        choices=GROUPS,
+        required=False,
+        help_text="Tag and end_user by day alone, team and key by hour and day.",
     )
     top = serializers.IntegerField(
         min_value=1,
@@ -58,7 +59,7 @@ class UsageQuerySerializer(serializers.Serializer[UsageQuery]):
                 name: serializers.CharField(
                     required=False,
                     max_length=255,
-                    help_text=f"Of this {name} alone, by id or name; not with groups by key.",
+                    help_text=f"Of this {name} alone, by id or name.",
                 )
                 for name in FILTERS
             },
@@ -77,7 +78,7 @@ class UsageQuerySerializer(serializers.Serializer[UsageQuery]):
         values, now = self.validated_data, timezone.now()
         group_by = values.get("group_by")
         if "range" in values:
-            since, until = ends_of(Range(values["range"]), now, zone_of(group_by, zone))
+            since, until = ends_of(Range(values["range"]), now, zone)
         else:
             until = values.get("to") or now
             since = values.get("from") or until - timedelta(days=1)

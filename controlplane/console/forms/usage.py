@@ -15,7 +15,6 @@ from controlplane.selectors.usage_queries import (
     Range,
     UsageQuery,
     ends_of,
-    zone_of,
 )
 
 RANGES = {
@@ -49,7 +48,7 @@ class UsageForm(Form):
     )
     group_by = ChoiceField(
         label="By",
-        choices=[("none", "nothing"), *((one, one) for one in GROUPS)],
+        choices=[("none", "nothing"), *((one, one.replace("_", " ")) for one in GROUPS)],
         required=False,
     )
     measure = ChoiceField(
@@ -88,7 +87,7 @@ class UsageForm(Form):
         """The valid question with its defaults filled in; `zone` is the organisation's."""
         values = self.cleaned_data
         group_by = None if values["group_by"] == "none" else values["group_by"]
-        since, until = self._ends(now, zone_of(group_by, zone))
+        since, until = self._ends(now, zone)
         return UsageQuery(
             since=since,
             until=until,

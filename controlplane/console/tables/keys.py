@@ -62,7 +62,7 @@ def routes_words(key: Key, most: int = _NAMED) -> str:
 
 
 def last_used_words(last_day: date | None, today: date) -> str:
-    """The last UTC day with a request; nobody keeps the minute of it."""
+    """The last day of the organisation with a request; nobody keeps the minute of it."""
     if last_day is None:
         return "not in 30 days"
     days = (today - last_day).days
@@ -83,7 +83,7 @@ class KeyTable(NounTable):
     routes = Column("Routes", orderable=False, empty_values=(), attrs={"td": {"class": "opt"}})
     expires_at = WhenColumn("Expires", default="never")
     used = Column(
-        "Last used, UTC day",
+        "Last used, day",
         orderable=False,
         empty_values=(),
         attrs={"td": {"class": "nw", "data-l": "Used"}},

@@ -114,7 +114,7 @@ class KeyDetail(DetailPage):
         )
         unknown = f"and {count(use.unknown_cost)} without a price" if use.unknown_cost else ""
         return (
-            Fact("Last used, UTC day", last_used_words(use.last_day, self.now.date())),
+            Fact("Last used, day", last_used_words(use.last_day, self.now.date())),
             Fact(f"Requests, {USE_DAYS} days", count(use.requests), url=_requests_url(row)),
             Fact(f"Errors, {USE_DAYS} days", count(use.errors)),
             Fact(f"Cost, {USE_DAYS} days", cost, unit=unknown),

@@ -22,8 +22,9 @@ from controlplane.errors import Invalid
 from controlplane.models import User
 from controlplane.selectors.usage import SUMS, Usage, get_usage
 from controlplane.selectors.usage_queries import DAILY_GROUPS, Range, UsageQuery
+from controlplane.selectors.usage_rows import SEVERAL
 
-_FILTERED = frozenset({"route", "pool", "model", "project", "key"})
+_FILTERED = frozenset({"route", "pool", "model", "project", "key", "tag", "end_user"})
 _HEADER = ("from", "time_zone", "by", "id", "name", *SUMS, "cost_usd")
 
 
@@ -62,6 +63,7 @@ class UsagePage(Page):
                 "report": report,
                 "figure": json.dumps(report.figure, separators=(",", ":")),
                 "lines": [(line, self._requests_of(line, usage, query)) for line in report.lines],
+                "group": (query.group_by or "").replace("_", " "),
                 "is_daily": query.group_by in DAILY_GROUPS,
                 "measure": MEASURES[query.measure],
                 "range_words": _range_words(usage),
@@ -98,7 +100,7 @@ class UsagePage(Page):
 
     def _requests_of(self, line: Line, usage: Usage, query: UsageQuery) -> str:
         """The address of a group's requests in the range; empty where there is no such filter."""
-        if query.group_by not in _FILTERED or not line.value:
+        if query.group_by not in _FILTERED or line.value in (None, "", SEVERAL):
             return ""
         ends = {
             "from": f"{usage.since.astimezone(self.scope.zone):%Y-%m-%dT%H:%M}",

@@ -13,7 +13,7 @@ from controlplane.bridge.publisher import Publication
 from controlplane.decisions.epochs import Newer
 from controlplane.management.refusals import refusals_told
 from controlplane.selectors.system import get_latest_version
-from controlplane.selectors.usage import get_marks
+from controlplane.selectors.usage_recording import get_marks
 from controlplane.services.actors import Via, system_actor
 from controlplane.services.adoption import adopt_configuration
 

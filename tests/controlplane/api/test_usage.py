@@ -90,9 +90,8 @@ def test_days_are_those_of_the_organisations_zone(used: Caller) -> None:
     ]
 
 
-def test_teams_and_keys_are_counted_by_utc_day(used: Caller) -> None:
+def test_teams_are_counted_by_day(used: Caller) -> None:
     document = used.get(f"/usage/?{DAY}&bucket=day&group_by=team").json()
-    assert document["time_zone"] == "UTC"
     assert told(document, "at", "value", "requests", "cost_nanousd") == [
         ("2026-11-24T00:00:00Z", "team_1", 3, "974400"),
         ("2026-11-24T00:00:00Z", "team_2", 1, "487200"),
@@ -109,7 +108,9 @@ def test_keys_are_told_by_the_ids_their_rows_have(used: Caller) -> None:
     [
         ("bucket=week", "bucket"),
         ("group_by=colour", "group_by"),
-        ("group_by=key", "bucket"),
+        (f"group_by=key&bucket=minute&{DAY}", "bucket"),
+        ("group_by=tag", "bucket"),
+        ("group_by=end_user&bucket=day&route=rt_1", "group_by"),
         ("top=0", "top"),
         ("from=2026-11-24T00:00:00Z&to=2026-11-24T00:00:00Z", "to"),
         ("bucket=minute&from=2026-11-22T00:00:00Z&to=2026-11-24T00:00:00Z", "from"),
@@ -157,6 +158,75 @@ def test_filters_hold_together_and_by_whole_days_too(used: Caller) -> None:
         ("", 3)  # its project is gone, and nobody keeps which team that was in
     ]
     assert used.get(f"/usage/?{query}&route=rt_1&pool=none").json()["results"] == []
+
+
+def test_keys_are_told_by_hour_too(used: Caller) -> None:
+    document = used.get(f"/usage/?{DAY}&bucket=hour&group_by=key").json()
+    key = "key_01jdkey00000000000000000a"
+    assert told(document, "at", "value", "requests") == [
+        ("2026-11-24T12:00:00Z", key, 3),
+        ("2026-11-24T14:00:00Z", key, 1),
+    ]
+    assert document["is_reconciled"] is True
+
+
+@pytest.fixture
+def tagged(used: Caller) -> Caller:
+    """Beside four without: one request of two tags, one of one, both of an end user."""
+    both = make_origin(tags=("batch", "nightly"), end_user="ann")
+    one = make_origin(tags=("batch",), end_user="ann", project_id="proj_2")
+    record(used, make_end(11, origin=both), make_end(12, origin=one))
+    return used
+
+
+def test_tags_add_up_to_the_total_though_requests_have_several(tagged: Caller) -> None:
+    document = tagged.get(f"/usage/?{DAY}&bucket=day&group_by=tag").json()
+    assert told(document, "value", "label", "requests", "cost_nanousd") == [
+        ("", "None", 4, "1461600"),
+        ("(several)", "counted under several tags", -1, "-487200"),
+        ("batch", "batch", 2, "974400"),
+        ("nightly", "nightly", 1, "487200"),
+    ]
+    assert (document["total"]["requests"], document["is_reconciled"]) == (6, True)
+    alone = tagged.get(f"/usage/?{DAY}&bucket=day&group_by=tag&top=1").json()
+    assert told(alone, "value", "requests")[-1] == (None, 1)
+
+
+def test_end_users_are_told_by_project_too(tagged: Caller) -> None:
+    document = tagged.get(f"/usage/?{DAY}&bucket=day&group_by=end_user&project=proj_2").json()
+    assert told(document, "value", "requests") == [("ann", 1)]
+    assert (document["total"]["requests"], document["is_reconciled"]) == (1, True)
+
+
+def test_beyond_the_cap_of_a_key_end_users_are_summed_as_others(
+    used: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controlplane.selectors.usage_recording.MOST_NAMED", 2)
+    for number in range(20, 26):
+        record(used, make_end(number, origin=make_origin(end_user=f"user-{number % 3}")))
+    document = used.get(f"/usage/?{DAY}&bucket=day&group_by=end_user").json()
+    assert told(document, "value", "requests") == [
+        ("", 4),
+        ("user-0", 2),
+        ("user-2", 2),
+        (None, 2),
+    ]
+    assert document["is_reconciled"] is True
+
+
+def test_a_new_time_zone_tells_the_days_before_it_anew(used: Caller) -> None:
+    record(used, make_end(7, at_ms=NOON_MS + 11 * HOUR_MS))
+    path = f"/organisations/{used.organisation.pk}/"
+    response = used.patch(path, {"time_zone": "Europe/Berlin"})
+    assert response.status_code == 200, response.content
+    query = "from=2026-11-23T23:00:00Z&to=2026-11-25T23:00:00Z&bucket=day&group_by=route"
+    document = used.get(f"/usage/?{query}").json()
+    assert told(document, "at", "label", "requests") == [
+        ("2026-11-23T23:00:00Z", "chat-default", 3),
+        ("2026-11-23T23:00:00Z", "batch", 1),
+        ("2026-11-24T23:00:00Z", "chat-default", 1),
+    ]
+    assert document["is_reconciled"] is True
 
 
 def test_usage_by_key_is_counted_whole(used: Caller) -> None:

@@ -223,25 +223,16 @@ def test_ranges_are_half_open(reader: Reader) -> None:
 
 def test_every_named_range_can_be_had_by_every_kind_of_group(reader: Reader) -> None:
     for named in ("24h", "7d", "30d", "mtd", "last-month"):
-        for group in ("route", "team", "none"):
+        for group in ("route", "team", "end_user", "none"):
             page = reader.page(f"/usage/?range={named}&group_by={group}")
             assert "No usage in this range" in page
             assert page.count('aria-current="true"') == 1
 
 
-def test_teams_and_keys_are_told_by_whole_utc_days(reader: Reader) -> None:
-    Organisation.objects.filter(pk=reader.organisation.pk).update(time_zone="Asia/Kolkata")
-    reader.record(make_end(1))
-    page = reader.page("/usage/?group_by=key&from=2026-11-24T20:00&to=2026-11-25T20:00")
-    assert "counted by whole UTC days" in page
-    assert "24 Nov 2026 00:00 to 26 Nov 2026 00:00, end not included UTC" in words_of(page)
-    assert "sum of rows 1 " in lines_of(page)[-1]
-
-
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ("bucket=hour&group_by=team&range=7d", "Usage by team is counted by day alone."),
+        ("bucket=hour&group_by=tag&range=7d", "Usage by tag is counted by day alone."),
         ("from=2026-11-24T12:00&to=2026-11-24T12:00", "This must be later than"),
         ("from=2020-01-01T00:00&to=2026-11-24T12:00", "at most 400 days"),
         ("group_by=colour", "Select a valid choice"),

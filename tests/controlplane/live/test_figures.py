@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -354,7 +355,8 @@ def test_the_month_is_that_of_the_organisations_zone(
         names = {"route_id": "", "pool_id": "", "model_id": "", "project_id": ""}
         UsageMinute.objects.create(minute=minute, **names, **shared)
         for dimension in ("project", "route"):
-            UsageDay.objects.create(day=minute.date(), dimension=dimension, value="", **shared)
+            day = minute.astimezone(ZoneInfo(zone)).date()
+            UsageDay.objects.create(day=day, dimension=dimension, value=str(cost), **shared)
     is_past = until < datetime(2026, 11, 24, tzinfo=UTC)
     assert get_month_to_date(ALL, organisation, until, is_past=is_past) == spent
 

@@ -1,0 +1,85 @@
+"""The upgrade sums from the ledger what the recorder would have counted."""
+
+import random
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.utils import timezone
+
+from controlplane.models import UsageDay, UsageHour, UsageNamed
+from controlplane.services.actors import Actor
+from controlplane.services.organisations import create_organisation
+from controlplane.services.usage import record_usage
+from inference.contract.events import Usage
+from inference.contract.kinds import Outcome
+from tests.controlplane.ledger_events import NOON_MS, make_charge, make_end, make_origin
+
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+
+BEFORE = "0017"
+HOUR_MS = 3_600_000
+
+
+def rows() -> dict[str, Any]:
+    return {
+        model.__name__: sorted(model.objects.values_list(), key=repr)
+        for model in (UsageHour, UsageDay, UsageNamed)
+    }
+
+
+def make_ends(home: str) -> list[Any]:
+    draw = random.Random(7)
+    unpriced = {"price": None, "cost_nanousd": None, "cost_max_nanousd": None}
+    ends = []
+    for number in range(200):
+        origin = make_origin(
+            organisation_id=home,
+            project_id=f"proj_{number % 3}",
+            route_id=draw.choice(["rt_1", None]),
+            end_user=draw.choice(["ann", None]),
+            tags=draw.choice([(), ("a",), ("a", "b", "c")]),
+        )
+        charges = tuple(
+            make_charge(
+                attempt=attempt + 1,
+                pool_id=f"pool_{draw.randrange(2)}",
+                usage=draw.choice([Usage(), Usage(10, 5, 2)]),
+                **draw.choice([{}, unpriced]),
+            )
+            for attempt in range(draw.randrange(3))
+        )
+        at_ms = NOON_MS + draw.randrange(72 * HOUR_MS)
+        outcome, status = draw.choice(list(Outcome)), draw.choice([200, 404, 503])
+        ends.append(
+            make_end(
+                number + 1,
+                at_ms=at_ms,
+                origin=origin,
+                charges=charges,
+                outcome=outcome,
+                http_status=status,
+            )
+        )
+    return ends
+
+
+def test_an_upgrade_sums_the_ledger_as_the_recorder_does(actor: Actor) -> None:
+    home = create_organisation(actor, name="Old", time_zone="Asia/Kathmandu").pk
+    record_usage(make_ends(home), now=timezone.now())
+    counted = rows()
+    assert all(counted.values())
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE kept_day AS TABLE controlplane_usageday")
+    call_command("migrate", "controlplane", BEFORE, verbosity=0)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO controlplane_usageday (organisation_id, day, dimension, value, label, "
+            "requests, errors, attempts, prompt_tokens, completion_tokens, cached_tokens, "
+            "cost_nanousd, unknown_usage, unknown_cost) SELECT DISTINCT ON (1, 2, 3, 4) "
+            "organisation_id, day, dimension, value, label, 0, 0, 0, 0, 0, 0, 0, 0, 0 FROM kept_day"
+        )
+        cursor.execute("DROP TABLE kept_day")
+    call_command("migrate", verbosity=0)
+    assert rows() == counted
