@@ -17,6 +17,7 @@ app.conf.imports = (
     "controlplane.tasks.configuration",
     "controlplane.tasks.heartbeat",
     "controlplane.tasks.idempotency",
+    "controlplane.tasks.prices",
     "controlplane.tasks.replays",
     "controlplane.tasks.switches",
     "controlplane.tasks.usage",
@@ -58,6 +59,7 @@ app.conf.beat_schedule = {
         "schedule": 3.0,
         "options": {"expires": 3},
     },
+    "reprice": {"task": "prices.reprice", "schedule": 3.0, "options": {"expires": 3}},
     "look-back-at-replays": {
         "task": "replays.look_back",
         "schedule": 300.0,

@@ -26,6 +26,7 @@ from controlplane.api.views.pools import PoolView
 from controlplane.api.views.prices import PriceView
 from controlplane.api.views.projects import ProjectView
 from controlplane.api.views.replays import ReplayView
+from controlplane.api.views.repricings import CorrectionView, RepricingView
 from controlplane.api.views.requests import RequestView
 from controlplane.api.views.routes import RouteView
 from controlplane.api.views.service_accounts import ServiceAccountView
@@ -43,6 +44,8 @@ router.register("teams", TeamView, basename="api-team")
 router.register("projects", ProjectView, basename="api-project")
 router.register("models", ModelView, basename="api-model")
 router.register("prices", PriceView, basename="api-price")
+router.register("repricings", RepricingView, basename="api-repricing")
+router.register("corrections", CorrectionView, basename="api-correction")
 router.register("pools", PoolView, basename="api-pool")
 router.register("routes", RouteView, basename="api-route")
 router.register("keys", KeyView, basename="api-key")

@@ -65,6 +65,8 @@ GROUPS = (
         (
             Item("Budgets", "budgets", "budget", ("budget",)),
             Item("Prices", "prices", "price", ("price",)),
+            Item("Repricings", "repricings", "restart", ("repricing",), Needs.WHOLE_ORGANISATION),
+            Item("Corrections", "corrections", "edit", ("correction",), Needs.WHOLE_ORGANISATION),
         ),
     ),
     Group(

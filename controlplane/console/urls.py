@@ -90,6 +90,7 @@ from controlplane.console.views.pools import (
     PoolList,
 )
 from controlplane.console.views.pools import act_views as pool_act_views
+from controlplane.console.views.price_lists import PriceExport, PriceImport
 from controlplane.console.views.prices import (
     PriceCreate,
     PriceDelete,
@@ -106,6 +107,14 @@ from controlplane.console.views.projects import (
     ProjectList,
 )
 from controlplane.console.views.replays import ReplayDetail, ReplayList
+from controlplane.console.views.repricings import (
+    CorrectionCreate,
+    CorrectionList,
+    RepricingAct,
+    RepricingCreate,
+    RepricingDetail,
+    RepricingList,
+)
 from controlplane.console.views.requests import request_detail, request_list
 from controlplane.console.views.routes import (
     RouteCreate,
@@ -163,6 +172,17 @@ urlpatterns = [
     path("routes/<str:pk>/edit/", RouteEdit.as_view(), name="route-edit"),
     path("routes/<str:pk>/delete/", RouteDelete.as_view(), name="route-delete"),
     path("prices/", PriceList.as_view(), name="prices"),
+    path("prices/import/", PriceImport.as_view(), name="price-import"),
+    path("prices/export/", PriceExport.as_view(), name="price-export"),
+    path("repricings/", RepricingList.as_view(), name="repricings"),
+    path("repricings/new/", RepricingCreate.as_view(), name="repricing-create"),
+    path("repricings/<str:pk>/", RepricingDetail.as_view(), name="repricing"),
+    *(
+        path(f"repricings/<str:pk>/{act}/", RepricingAct.as_view(act=act), name=f"repricing-{act}")
+        for act in RepricingAct.verbs
+    ),
+    path("corrections/", CorrectionList.as_view(), name="corrections"),
+    path("corrections/new/", CorrectionCreate.as_view(), name="correction-create"),
     path("prices/new/", PriceCreate.as_view(), name="price-create"),
     path("prices/<str:pk>/", PriceDetail.as_view(), name="price"),
     path("prices/<str:pk>/edit/", PriceEdit.as_view(), name="price-edit"),

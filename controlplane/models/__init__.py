@@ -17,7 +17,9 @@ from controlplane.models.budgets import (
     BudgetUpkeep,
 )
 from controlplane.models.channels import Channel, Delivery, RuleChannel
+from controlplane.models.corrections import Repricing, RepricingState, SpendCorrection
 from controlplane.models.gateways import GatewaySetting
+from controlplane.models.gpu_costs import GpuPrice, OwnCost
 from controlplane.models.idempotency import KeptAnswer
 from controlplane.models.keys import Key, KeyDigest, KeyRoute
 from controlplane.models.limits import Limit
@@ -64,6 +66,7 @@ __all__ = [
     "Delivery",
     "Episode",
     "GatewaySetting",
+    "GpuPrice",
     "Installation",
     "JournalMark",
     "KeptAnswer",
@@ -76,6 +79,7 @@ __all__ = [
     "LiveTraffic",
     "LiveWorker",
     "Organisation",
+    "OwnCost",
     "PoisonRecord",
     "Pool",
     "Price",
@@ -83,6 +87,8 @@ __all__ = [
     "Project",
     "Replay",
     "ReplayState",
+    "Repricing",
+    "RepricingState",
     "Request",
     "Role",
     "RoleBinding",
@@ -92,6 +98,7 @@ __all__ = [
     "RuleMinute",
     "ServiceAccount",
     "Silence",
+    "SpendCorrection",
     "Switch",
     "Team",
     "UsageDay",

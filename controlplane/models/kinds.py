@@ -11,6 +11,7 @@ from controlplane.decisions.alert_kinds import (
     EpisodeState,
     Severity,
 )
+from controlplane.decisions.gpu_costs import CapacityClass
 from inference.contract.kinds import (
     Accounting,
     Backend,
@@ -110,6 +111,10 @@ def budget_periods() -> Choices:
 
 def budget_actions() -> Choices:
     return choices_of(BudgetAction)
+
+
+def capacity_classes() -> Choices:
+    return choices_of(CapacityClass)
 
 
 def unknown_prices() -> Choices:

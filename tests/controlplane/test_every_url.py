@@ -67,6 +67,8 @@ NOUNS: Mapping[str, Noun] = {
     "key": Noun(OF_A, OPERATORS | {"team operator"}),
     "model": Noun(OF_A, OPERATORS),
     "price": Noun(OF_A, FINANCE),
+    "repricing": Noun(WHOLE, FINANCE),
+    "correction": Noun(WHOLE, FINANCE),
     "pool": Noun(OF_A, OPERATORS),
     "route": Noun(OF_A, OPERATORS),
     # those here are of the canary project and of the key in it
@@ -245,6 +247,7 @@ def world(actor: Actor, make_standing_caller: Callable[..., Caller]) -> World:
         "budget": admin.made("/budgets/", budget)["id"],
         "switch": admin.made("/switches/", switch)["id"],
         "price": admin.made("/prices/", {**price, "output_nanousd_per_mtok": "2"})["id"],
+        **_put_right(admin),
         "request": end.event_id,
         "snapshot": str(_newest_version(a)),
         "audit": str(_newest_entry(a)),
@@ -268,6 +271,16 @@ def _alerts(admin: Caller) -> dict[str, str]:
     bodies = (rule, silence, channel, {"channel": "canary-channel"})
     made = [admin.made(*one)["id"] for one in zip(paths, bodies, strict=True)]
     return dict(zip(ALERTS, (alert.pk, *made), strict=True))
+
+
+def _put_right(admin: Caller) -> dict[str, str]:
+    """The ids of a repricing and of a correction."""
+    period = {"since": NOON.isoformat(), "until": timezone.now().isoformat(), "reason": "canary"}
+    amount = {"subject": "organisation", "amount_nanousd": "1", "reason": "canary"}
+    return {
+        "repricing": admin.made("/repricings/", period)["id"],
+        "correction": admin.made("/corrections/", amount)["id"],
+    }
 
 
 def _newest_version(organisation: Organisation) -> int:

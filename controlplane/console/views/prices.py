@@ -15,7 +15,7 @@ from controlplane.console.editing import EditPage
 from controlplane.console.formats import UNKNOWN, clock, count, dollars
 from controlplane.console.forms.base import NounForm
 from controlplane.console.forms.prices import PriceForm
-from controlplane.console.lists import Empty, ListPage
+from controlplane.console.lists import Empty, ListPage, NounTable
 from controlplane.console.nouns import MODELS, POOLS, PRICES
 from controlplane.console.price_facts import (
     amount_words,
@@ -34,6 +34,7 @@ from controlplane.models import Organisation, Price, PriceVersion
 from controlplane.selectors.access import Access
 from controlplane.selectors.filters import PriceFilters
 from controlplane.selectors.impact import Traffic, get_traffic
+from controlplane.selectors.price_lists import list_unpriced
 from controlplane.selectors.prices import list_prices
 from controlplane.services.actors import Actor
 from controlplane.services.drafts import Draft
@@ -51,11 +52,16 @@ class PriceList(ListPage):
     order = "model"
     intro = "USD per 1M tokens; a pool's own price goes before its model's"
     api_orders: ClassVar[Mapping[str, str]] = {"model": "model"}
+    template_name = "console/prices/list.html"
     empty = Empty(
         "No model has a price",
         "Requests of a model without a price cost an unknown amount, which is not 0. A price "
         "counts from the moment it is saved.",
     )
+
+    def extra(self, table: NounTable) -> dict[str, Any]:
+        organisation = self.scope.organisation
+        return {"unpriced": list_unpriced(self.scope.access, organisation, timezone.now())}
 
 
 class PriceDetail(DetailPage):

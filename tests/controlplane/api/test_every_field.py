@@ -227,7 +227,7 @@ TOLD_BELOW = {"users": ("bindings", {"role", "team", "project"})}
 """Fields that are shown otherwise than they were given, or not at all."""
 
 
-QUESTIONS = frozenset({"explain", "replays"})
+QUESTIONS = frozenset({"explain", "replays", "repricings", "corrections"})
 """What makes no row of the configuration; each has a test of its own answers."""
 
 
