@@ -60,6 +60,16 @@ app.conf.beat_schedule = {
         "options": {"expires": 3},
     },
     "reprice": {"task": "prices.reprice", "schedule": 3.0, "options": {"expires": 3}},
+    "compute-own-costs": {
+        "task": "prices.compute_own_costs",
+        "schedule": 300.0,
+        "options": {"expires": 300},
+    },
+    "forget-old-costs": {
+        "task": "prices.forget_old_costs",
+        "schedule": 3_600.0,
+        "options": {"expires": 3_600},
+    },
     "look-back-at-replays": {
         "task": "replays.look_back",
         "schedule": 300.0,

@@ -50,6 +50,13 @@ from controlplane.console.views.channels import (
 from controlplane.console.views.explain import ExplainPage
 from controlplane.console.views.gateways import GatewaysPart
 from controlplane.console.views.gateways import act_views as gateway_act_views
+from controlplane.console.views.gpu_costs import (
+    GpuPriceCreate,
+    GpuPriceDelete,
+    GpuPriceDetail,
+    GpuPriceList,
+    OwnCostPage,
+)
 from controlplane.console.views.keys import (
     KeyCreate,
     KeyDetail,
@@ -174,6 +181,11 @@ urlpatterns = [
     path("prices/", PriceList.as_view(), name="prices"),
     path("prices/import/", PriceImport.as_view(), name="price-import"),
     path("prices/export/", PriceExport.as_view(), name="price-export"),
+    path("own-costs/", OwnCostPage.as_view(), name="own-costs"),
+    path("gpu-prices/", GpuPriceList.as_view(), name="gpu_prices"),
+    path("gpu-prices/new/", GpuPriceCreate.as_view(), name="gpu-price-create"),
+    path("gpu-prices/<str:pk>/", GpuPriceDetail.as_view(), name="gpu-price"),
+    path("gpu-prices/<str:pk>/delete/", GpuPriceDelete.as_view(), name="gpu-price-delete"),
     path("repricings/", RepricingList.as_view(), name="repricings"),
     path("repricings/new/", RepricingCreate.as_view(), name="repricing-create"),
     path("repricings/<str:pk>/", RepricingDetail.as_view(), name="repricing"),

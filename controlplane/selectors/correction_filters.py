@@ -1,10 +1,11 @@
-"""Filters of corrections and repricings."""
+"""Filters of corrections, repricings and prices of GPUs."""
 
 from typing import ClassVar
 
 from django_filters import ChoiceFilter
 
-from controlplane.models import Repricing, RepricingState, SpendCorrection
+from controlplane.models import GpuPrice, Repricing, RepricingState, SpendCorrection
+from controlplane.models.kinds import capacity_classes
 from controlplane.selectors.filters import ReferenceFilter, RowFilters
 from controlplane.selectors.request_filters import TextFilter
 
@@ -19,6 +20,16 @@ class CorrectionFilters(RowFilters):
 
     class Meta:
         model = SpendCorrection
+        fields: ClassVar[list[str]] = []
+
+
+class GpuPriceFilters(RowFilters):
+    gpu_type = TextFilter(label="GPU", help_text="Exactly.")
+    capacity_class = ChoiceFilter(label="Class", choices=capacity_classes, empty_label="any")
+    organisation = ReferenceFilter(label="Organisation")
+
+    class Meta:
+        model = GpuPrice
         fields: ClassVar[list[str]] = []
 
 

@@ -31,6 +31,7 @@ _EDITABLE = frozenset(
         *("name", "model", "provisioner", "backend", "served_model_name", "power"),
         *("addresses", "credential", "model_source", "engine_arguments", "port_base"),
         *("cordoned", "worker_restarts", "endpoints"),
+        *("gpu_type", "capacity_class", "gpus_per_worker"),
         *POOL_BOUNDS,
     )
 )
@@ -58,6 +59,9 @@ class PoolSettings(TypedDict, total=False):
     breaker_open_ms: int
     panic_percent: int
     endpoints: Sequence[str]
+    gpu_type: str | None
+    capacity_class: str | None
+    gpus_per_worker: int
 
 
 def create_pool(

@@ -69,6 +69,7 @@ NOUNS: Mapping[str, Noun] = {
     "price": Noun(OF_A, FINANCE),
     "repricing": Noun(WHOLE, FINANCE),
     "correction": Noun(WHOLE, FINANCE),
+    "gpu-price": Noun(OF_A, FINANCE),
     "pool": Noun(OF_A, OPERATORS),
     "route": Noun(OF_A, OPERATORS),
     # those here are of the canary project and of the key in it
@@ -103,6 +104,12 @@ PLACES: Mapping[str, frozenset[str]] = {
     "api-explain": WITH_A_ROLE,
     "usage": WITH_A_ROLE,
     "api-usage": WITH_A_ROLE,
+    "price-export": WITH_A_ROLE,
+    "price-import": FINANCE | {"admin of b"},
+    **dict.fromkeys(("api-price-export", "api-price-unpriced"), WITH_A_ROLE),
+    **dict.fromkeys(("api-price-import", "api-price-preview"), FINANCE | {"admin of b"}),
+    "api-own-cost": WHOLE | {"admin of b"},
+    "own-costs": WHOLE,
     "live": WHOLE,
     "api-live": WHOLE | {"admin of b"},
     "api-attention": WHOLE | {"admin of b"},
@@ -277,7 +284,10 @@ def _put_right(admin: Caller) -> dict[str, str]:
     """The ids of a repricing and of a correction."""
     period = {"since": NOON.isoformat(), "until": timezone.now().isoformat(), "reason": "canary"}
     amount = {"subject": "organisation", "amount_nanousd": "1", "reason": "canary"}
+    gpu = {"gpu_type": "H100", "capacity_class": "spot", "hour_nanousd": "1"}
+    gpu["effective_from"] = (timezone.now() + timedelta(days=1)).isoformat()
     return {
+        "gpu-price": admin.made("/gpu-prices/", gpu)["id"],
         "repricing": admin.made("/repricings/", period)["id"],
         "correction": admin.made("/corrections/", amount)["id"],
     }

@@ -2,7 +2,12 @@
 
 from rest_framework import serializers
 
-from controlplane.api.serializers.strict import NameOrIdField, NanoUsdField, OwnedSerializer
+from controlplane.api.serializers.strict import (
+    NameOrIdField,
+    NanoUsdField,
+    OwnedSerializer,
+    StrictSerializer,
+)
 
 _OR_INPUT = "Null: as input."
 _OR_OUTPUT = "Null: as output."
@@ -23,6 +28,12 @@ class VersionSerializer(serializers.Serializer):  # type: ignore[type-arg]
     customer_output_nanousd_per_mtok = NanoUsdField(allow_null=True)
     created_at = serializers.DateTimeField()
     created_by = serializers.CharField()
+
+
+class DropSerializer(StrictSerializer):
+    """Which version to take back."""
+
+    version_id = serializers.CharField(max_length=40)
 
 
 class PriceSerializer(OwnedSerializer):

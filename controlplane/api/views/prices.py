@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from django.db.models import F
 from django.utils import timezone
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -18,11 +18,10 @@ from controlplane.api.serializers.price_lists import (
     PriceListSerializer,
     UnpricedSerializer,
 )
-from controlplane.api.serializers.prices import PriceSerializer, VersionSerializer
+from controlplane.api.serializers.prices import DropSerializer, PriceSerializer, VersionSerializer
 from controlplane.api.views.bulk import Bulk
 from controlplane.api.views.requests import ORGANISATION, organisation_asked
 from controlplane.api.views.tenants import Changing, Creating, Removing, named
-from controlplane.identifiers import ULID_PATTERN
 from controlplane.models import Organisation
 from controlplane.selectors.filters import PriceFilters
 from controlplane.selectors.price_lists import list_book, list_unpriced
@@ -127,29 +126,18 @@ class PriceView(Bulk, Creating, Changing, Removing):
         """List all versions, the newest beginning first."""
         return Response(VersionSerializer(self.get_object().versions.all(), many=True).data)
 
-    @extend_schema(
-        operation_id="prices_versions_drop",
-        request=None,
-        responses={200: PriceSerializer},
-        parameters=[OpenApiParameter("version", str, OpenApiParameter.PATH)],
-        filters=False,
-    )
-    @action(
-        detail=True,
-        methods=["post"],
-        url_path=rf"versions/(?P<version>prv_{ULID_PATTERN})/drop",
-        url_name="drop-version",
-        filter_backends=(),
-        pagination_class=None,
-    )
-    def drop_version(self, request: Request, pk: str, version: str) -> Response:
+    @extend_schema(request=DropSerializer, responses={200: PriceSerializer}, filters=False)
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def drop(self, request: Request, pk: str) -> Response:
         """Take back a version that hasn't begun; one that has may be used, and stays."""
         price = self.get_object()
         self.require_write(self.noun, price.organisation_id)
+        serializer = DropSerializer(data=self.body)
+        serializer.is_valid(raise_exception=True)
         drop_version(
             self.actor,
             price_id=price.pk,
-            version_id=version,
+            version_id=serializer.validated_data["version_id"],
             expected_version=self.expected_version(),
         )
         return self.shown(self.fresh(price))

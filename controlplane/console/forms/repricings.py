@@ -16,6 +16,8 @@ from controlplane.console.forms.base import NounForm
 from controlplane.console.forms.money import DollarsField
 from controlplane.decisions.price_lists import MOST_BYTES
 from controlplane.models import CatalogueModel, Pool, Project, Team
+from controlplane.models.gpu_costs import GPU_TYPE_LENGTH
+from controlplane.models.kinds import capacity_classes
 from controlplane.selectors.models import list_models
 from controlplane.selectors.pools import list_pools
 from controlplane.selectors.projects import list_projects
@@ -109,6 +111,21 @@ class CorrectionForm(_OfOrganisation):
         found["subject_id"] = found["subject_id"] or None
         found["end_user"] = found["end_user"] or None
         return found
+
+
+class GpuPriceForm(NounForm):
+    """What an hour of one GPU costs from a moment on."""
+
+    gpu_type = CharField(label="GPU", max_length=GPU_TYPE_LENGTH, help_text="Such as H100.")
+    capacity_class = ChoiceField(label="Capacity class", choices=capacity_classes)
+    hour_nanousd = DollarsField(label="GPU-hour, USD")
+    effective_from = DateTimeField(
+        label="In force from", required=False, help_text="Empty: from now on."
+    )
+    is_confirmed = BooleanField(label="More than $100 an hour is meant", required=False)
+
+    def prepare(self) -> None:
+        self.fields["effective_from"].label = f"In force from, {self.scope.zone.key}"
 
 
 class PriceListForm(NounForm):

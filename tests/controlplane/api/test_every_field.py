@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
 _TOMORROW = (timezone.now() + timedelta(days=1)).isoformat().replace("+00:00", "Z")
 PRICE = {"model": "gpt-x", "input_nanousd_per_mtok": "1", "output_nanousd_per_mtok": "2"}
+GPU_PRICE = {"gpu_type": "H100", "capacity_class": "spot", "hour_nanousd": "1"}
 LIMIT = {"name": "new", "subject": "key", "unit": "requests", "window": "minute", "amount": 1}
 BUDGET = {"name": "new", "scopes": [{"subject": "key"}], "amount_nanousd": "1", "period": "day"}
 LEAST: Mapping[str, Mapping[str, Any]] = {
@@ -28,6 +29,7 @@ LEAST: Mapping[str, Mapping[str, Any]] = {
     "models": {"name": "new"},
     "prices": PRICE,
     "pools": {**POOL, "name": "new"},
+    "gpu-prices": GPU_PRICE,
     "routes": {**ROUTE, "name": "new"},
     "keys": {"name": "New"},
     "limits": LIMIT,
@@ -59,6 +61,11 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
         "effective_from": "2020-01-01T00:00:00Z",
         "is_confirmed": True,
     },
+    "gpu-prices": {
+        **GPU_PRICE,
+        "effective_from": "2020-01-01T00:00:00Z",
+        "is_confirmed": True,
+    },
     "pools": {
         "name": "another",
         "model": "gpt-x",
@@ -78,6 +85,9 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
         "cordoned": [0],
         "worker_restarts": {"0": 1},
         "worker_concurrency": 4,
+        "gpu_type": "H100",
+        "capacity_class": "spot",
+        "gpus_per_worker": 8,
         "breaker_failure_percent": 1,
         "breaker_min_requests": 1,
         "breaker_open_ms": 100,

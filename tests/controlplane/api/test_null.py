@@ -28,6 +28,7 @@ CASES = [(noun, field) for noun in NOUNS for field in _fields(noun)]
 
 USE = {"last_used_on", "requests_30d", "errors_30d"}
 NOW = {"workers", "condition", "breakers", "panic_at", "last_resort_at"}
+GPU = {"gpu_type", "capacity_class"}
 OPTIONAL_AMOUNTS = set(AMOUNTS) - {"input_nanousd_per_mtok", "output_nanousd_per_mtok"}
 MEASURED = {*NOW, *USE, "duplicates", "firing"}
 """What nobody sets: it is passed over in what is sent back."""
@@ -93,7 +94,7 @@ def test_null_is_honoured_or_refused_in_every_field(admin: Caller, paths: dict[s
     assert outcomes == {
         "models": {"max_context_tokens"},
         "prices": {"pool", "pool_id", "next", *OPTIONAL_AMOUNTS},
-        "pools": {"model_source", "port_base", "credential", "worker_concurrency", *NOW},
+        "pools": {"model_source", "port_base", "credential", "worker_concurrency", *GPU, *NOW},
         "routes": {"total_timeout_ms", "keep_alive_ms", "hedge_after_ms"},
         "keys": {"routes", "expires_at", "revoked_at", "default_task", *USE},
         # without one that is meant there is no name of it

@@ -86,10 +86,11 @@ def test_one_side_alone_is_no_price_and_neither_ends_it(admin: Caller, price: An
 def test_a_planned_version_can_be_taken_back_and_no_other(admin: Caller, price: Any) -> None:
     path = f"/prices/{price['id']}/"
     planned = admin.patch(path, {IN: "11", "effective_from": at(days=1)}).json()["next"]
-    used = admin.post(f"{path}versions/{price['version_id']}/drop/")
+    used = admin.post(f"{path}drop/", {"version_id": price["version_id"]})
     assert used.status_code == 400
-    assert admin.post(f"{path}versions/{planned['id']}/drop/").json()["next"] is None
-    assert admin.post(f"{path}versions/{planned['id']}/drop/").status_code == 404
+    asked = {"version_id": planned["id"]}
+    assert admin.post(f"{path}drop/", asked).json()["next"] is None
+    assert admin.post(f"{path}drop/", asked).status_code == 404
     assert AuditEntry.objects.filter(action="drop_version", object_id=price["id"]).exists()
     assert [one.id for one in records()] == [price["version_id"]]
 
