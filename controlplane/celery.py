@@ -18,7 +18,9 @@ app.conf.imports = (
     "controlplane.tasks.heartbeat",
     "controlplane.tasks.idempotency",
     "controlplane.tasks.prices",
+    "controlplane.tasks.ledger",
     "controlplane.tasks.replays",
+    "controlplane.tasks.reports",
     "controlplane.tasks.switches",
     "controlplane.tasks.usage",
 )
@@ -41,6 +43,12 @@ app.conf.beat_schedule = {
     },
     "forget-rules": {
         "task": "usage.forget_rules",
+        "schedule": 3_600.0,
+        "options": {"expires": 3_600},
+    },
+    "reconcile-books": {"task": "ledger.reconcile", "schedule": 300.0, "options": {"expires": 300}},
+    "drop-old-days": {
+        "task": "ledger.drop_old_days",
         "schedule": 3_600.0,
         "options": {"expires": 3_600},
     },
@@ -77,6 +85,17 @@ app.conf.beat_schedule = {
     },
     "forget-old-replays": {
         "task": "replays.forget_old",
+        "schedule": 3_600.0,
+        "options": {"expires": 3_600},
+    },
+    "make-report-files": {
+        "task": "reports.make_files",
+        "schedule": 3.0,
+        "options": {"expires": 3},
+    },
+    "send-due-reports": {"task": "reports.send_due", "schedule": 60.0, "options": {"expires": 60}},
+    "forget-old-reports": {
+        "task": "reports.forget_old",
         "schedule": 3_600.0,
         "options": {"expires": 3_600},
     },

@@ -50,6 +50,7 @@ from inference.contract.kinds import (
     SwitchSubject,
     Task,
     TaskClass,
+    TooLong,
     UnknownPrice,
 )
 from inference.contract.params import PRICE_FIELDS, TARGET_BOUNDS
@@ -266,6 +267,12 @@ def budget_record(row: Budget) -> BudgetRecord:
         raised_to_nanousd=row.raised_to_nanousd,
         raised_until=_seconds(row.raised_until),
         is_enabled=row.is_enabled,
+        is_rolling=row.is_rolling,
+        grace_nanousd=row.grace_nanousd,
+        too_long=TooLong(row.too_long),
+        acts_at_percent=row.acts_at_percent,
+        throttle_per_minute=row.throttle_per_minute,
+        cheaper_model_id=row.cheaper_model,
     )
 
 

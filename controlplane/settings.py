@@ -275,6 +275,7 @@ SPECTACULAR_SETTINGS = {
         "DeliveryStateEnum": "controlplane.models.kinds.delivery_states",
         "ActionEnum": "controlplane.api.serializers.bulk.ACTIONS",
         "BudgetActionEnum": "controlplane.models.kinds.budget_actions",
+        "TooLongEnum": "controlplane.models.kinds.too_long_policies",
         "BudgetSubjectEnum": "controlplane.models.kinds.budget_subjects",
         "LimitSubjectEnum": "controlplane.models.kinds.limit_subjects",
         "SwitchSubjectEnum": "controlplane.models.kinds.switch_subjects",

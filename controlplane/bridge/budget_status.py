@@ -1,15 +1,18 @@
 """How budgets stand at one moment: what the ledger has spent, what gateways hold, where it goes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
+from controlplane.bridge.budget_counters import NOTHING
 from controlplane.bridge.budgets import read_reserved
 from controlplane.compiler import budget_record
-from controlplane.decisions.budget_sums import BUCKET_S, previous_period
+from controlplane.decisions.budget_effects import Effect
+from controlplane.decisions.budget_sums import bucket_s, previous_period
 from controlplane.decisions.budgets import (
     Balance,
     Bucket,
+    BudgetState,
     Forecast,
     Past,
     balance_of,
@@ -17,9 +20,11 @@ from controlplane.decisions.budgets import (
     forecast_of,
     look_back,
     plain_amount,
+    state_with,
 )
 from controlplane.models import Budget, BudgetAccount
 from controlplane.selectors.access import Access
+from controlplane.selectors.budget_effects import EffectTold, list_effects
 from controlplane.selectors.budgets import (
     Totals,
     get_counts,
@@ -35,8 +40,11 @@ from controlplane.selectors.budgets import (
 from controlplane.selectors.names import list_names
 from inference.contract.kinds import BudgetSubject
 from inference.contract.snapshot import BudgetRecord
-from inference.decisions.budgets import Account, Period, amount_at, period_of
+from inference.decisions.budgets import FOREVER, Account, Period, amount_at, window_of
 from inference.decisions.rules import zone_of
+
+_EFFECTS_SINCE = timedelta(hours=2)
+"""A list tells what budgets do just now; rows are hours."""
 
 _PAST_ACCOUNTS = 1_000
 """A period that is over is judged by the accounts that spent the most, so many at most."""
@@ -53,19 +61,26 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class AccountStatus:
-    """One account: whom it counts for, how it stands, where it goes, and what it had by stretch."""
+    """One account: whom it counts for, how it stands, where it goes, and what it had by stretch.
+
+    `late_nanousd` is what a gateway process reserved again after it had been taken for dead and the
+    rest had been given to others; `late_past_nanousd` is what of it went past the amount. None: the
+    store does not answer.
+    """
 
     subjects: Sequence[Subject]
     balance: Balance
     attempts: int
     unknown_cost: int
+    late_nanousd: int | None
+    late_past_nanousd: int | None
     forecast: Forecast | None
     buckets: Sequence[Bucket]
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A budget at one moment.
+    """A budget at one moment; `effects` are what it did in the hours of the present period.
 
     `is_counted` is false until the ledger was read for it, `is_checked` until the store's counters
     know of the ledger; then a budget that blocks refuses. `totals` and `previous` are None to
@@ -86,18 +101,27 @@ class Status:
     accounts: Sequence[AccountStatus]
     previous_period: Period
     previous: Past | None
+    effects: Mapping[Effect, EffectTold] = field(default_factory=dict)
+    refused_s_ago: float | None = None
+
+    @property
+    def effects_told(self) -> Sequence[EffectTold]:
+        """The effects there were, in a fixed order."""
+        return [self.effects[one] for one in Effect if one in self.effects]
 
 
 def read_status(access: Access, budget: Budget, now: datetime, *, top: int) -> Status:
     """How a budget stands, with the accounts that spent the most."""
     record, zone_name = budget_record(budget), budget.organisation.time_zone
     zone = zone_of(zone_name)
-    period = period_of(record.period, zone, now.timestamp())
-    before = previous_period(record.period, zone, period)
+    period = window_of(record, zone, now.timestamp())
+    before = previous_period(record, zone, period)
     is_whole = access.reads_organisation(budget.organisation_id)
     count = get_counts([budget.pk]).get(budget.pk)
     upkeep = get_upkeep()
     is_seeded = upkeep is not None and upkeep.is_seeded
+    begin = datetime.fromtimestamp(period.starts_s, UTC)
+    effects = list_effects([budget.pk], begin).get(budget.pk, {}) if is_whole else {}
     return Status(
         record=record,
         period=period,
@@ -112,7 +136,14 @@ def read_status(access: Access, budget: Budget, now: datetime, *, top: int) -> S
         accounts=_accounts(access, budget, record, period, now=now, top=top),
         previous_period=before,
         previous=_previous(budget, record, before, now) if is_whole else None,
+        effects=effects,
+        refused_s_ago=_refused_s_ago(effects, now),
     )
+
+
+def _refused_s_ago(effects: Mapping[Effect, EffectTold], now: datetime) -> float | None:
+    told = effects.get(Effect.REFUSED)
+    return None if told is None else (now - told.last_at).total_seconds()
 
 
 def sole_account(budget: Budget, record: BudgetRecord, period: Period) -> Account | None:
@@ -120,7 +151,7 @@ def sole_account(budget: Budget, record: BudgetRecord, period: Period) -> Accoun
     if each_of(budget.scopes):
         return None
     subjects = tuple(_subject_in_ledger(budget, one) for one in budget.scopes)
-    return Account(record, subjects, period)
+    return Account(record, subjects, FOREVER if record.is_rolling else period)
 
 
 def _subject_in_ledger(budget: Budget, scope: Mapping[str, str]) -> str:
@@ -132,7 +163,7 @@ def _subject_in_ledger(budget: Budget, scope: Mapping[str, str]) -> str:
 def _previous(budget: Budget, record: BudgetRecord, before: Period, now: datetime) -> Past:
     accounts = list_past(budget, before, most=_PAST_ACCOUNTS)
     amount = amount_at(record, now.timestamp())
-    return look_back(accounts, amount, length_s=BUCKET_S[record.period])
+    return look_back(accounts, amount, length_s=bucket_s(record))
 
 
 def _accounts(
@@ -149,13 +180,13 @@ def _accounts(
     if not rows and sole is not None and access.reads_organisation(budget.organisation_id):
         rows = [_empty(sole)]
     keys = [row.key for row in rows]
-    counters, buckets = read_reserved(keys), list_buckets(keys)
+    counters = read_reserved(keys)
+    buckets = list_buckets(keys, period if record.is_rolling else None)
     names = list_names(access, {one for row in rows for one in _ids(budget, row)})
     found = []
     for row in rows:
-        held = None if counters is None else counters.get(row.key)
-        reserved = None if counters is None else (held.reserved if held else 0)
-        balance = _balance(budget, record, row, reserved, now)
+        held = None if counters is None else counters.get(row.key, NOTHING)
+        balance = _balance(budget, record, row, held.reserved if held else None, now)
         forecast = forecast_of(
             record.period,
             period,
@@ -170,7 +201,9 @@ def _accounts(
                 balance=balance,
                 attempts=row.attempts,
                 unknown_cost=row.unknown_cost,
-                forecast=forecast if row.spent_nanousd else None,
+                late_nanousd=held.late if held else None,
+                late_past_nanousd=held.past if held else None,
+                forecast=forecast if row.spent_nanousd and not record.is_rolling else None,
                 buckets=buckets[row.key],
             )
         )
@@ -219,6 +252,7 @@ class Standing:
 
     balance: Balance
     ends_at: datetime
+    state: BudgetState
 
 
 def read_standings(
@@ -229,18 +263,24 @@ def read_standings(
     records = {row.pk: budget_record(row) for row in known}
     zones = {row.pk: zone_of(row.organisation.time_zone) for row in known}
     at_s = now.timestamp()
-    periods = {pk: period_of(one.period, zones[pk], at_s) for pk, one in records.items()}
+    periods = {pk: window_of(one, zones[pk], at_s) for pk, one in records.items()}
     most = dict(list_most_spent(known, periods))
     for row in known:
         sole = sole_account(row, records[row.pk], periods[row.pk])
         if sole is not None and row.pk not in most:
             most[row.pk] = _empty(sole)
     counters = read_reserved([row.key for row in most.values()]) if most else {}
+    effects = list_effects(list(records), now - _EFFECTS_SINCE)
     found = {}
     for row in known:
         account = most.get(row.pk) or BudgetAccount(key="", subjects=[])
         held = None if counters is None else counters.get(account.key)
         reserved = None if counters is None else (held.reserved if held else 0)
         balance = _balance(row, records[row.pk], account, reserved, now)
-        found[row.pk] = Standing(balance, datetime.fromtimestamp(periods[row.pk].ends_s, UTC))
+        ago_s = _refused_s_ago(effects.get(row.pk, {}), now)
+        found[row.pk] = Standing(
+            balance,
+            datetime.fromtimestamp(periods[row.pk].ends_s, UTC),
+            state_with(balance, refused_s_ago=ago_s),
+        )
     return found

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from controlplane.bridge.budgets_left import read_budgets_left
 from controlplane.bridge.configurations import live_configuration
 from controlplane.bridge.described import read_described
 from controlplane.decisions.described import Described, without_load
@@ -37,7 +38,8 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """An explanation, and what it rests on. `is_load_known`: others' traffic was looked at.
+    """An explanation, and what it rests on. `is_load_known`: others' traffic was looked at,
+    `is_spending_known`: what is left of budgets as well.
 
     `facts` are those a gateway would have: of the headers those that a rule looks at.
     """
@@ -47,6 +49,7 @@ class Answered:
     snapshot: ConfigSnapshot
     described: Described
     is_load_known: bool
+    is_spending_known: bool
     is_draft: bool
 
 
@@ -65,6 +68,9 @@ def answer(access: Access, question: Question, *, clock_s: float) -> Answered:
     is_reader = access.reads_organisation(organisation_id)
     is_load_known = is_reader and described.process is not None
     facts = _as_known(question, snapshot)
+    left = None
+    if is_reader:
+        left = read_budgets_left(snapshot, question.identity, facts, at_s=question.now_s)
     case = Case(
         snapshot=snapshot,
         identity=question.identity,
@@ -75,9 +81,18 @@ def answer(access: Access, question: Question, *, clock_s: float) -> Answered:
         worker_u=question.worker_u,
         offers=OFFERS,
         steps=described.steps if is_reader else {},
+        budgets_left=left or {},
     )
     is_draft = question.drafted is not None
-    return Answered(explain(case), facts, snapshot, described, is_load_known, is_draft)
+    return Answered(
+        explain(case),
+        facts,
+        snapshot,
+        described,
+        is_load_known=is_load_known,
+        is_spending_known=left is not None,
+        is_draft=is_draft,
+    )
 
 
 def _as_known(question: Question, snapshot: ConfigSnapshot) -> RequestFacts:

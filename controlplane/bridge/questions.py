@@ -60,6 +60,7 @@ def ask(
         snapshot=found.snapshot,
         described=found.described,
         is_load_known=found.is_load_known,
+        is_spending_known=found.is_spending_known,
         is_draft=found.is_draft,
         at_s=question.now_s,
         now=now,

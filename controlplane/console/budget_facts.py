@@ -11,28 +11,53 @@ from django.utils.safestring import SafeString
 from controlplane.bridge.budget_status import AccountStatus, Status, Subject
 from controlplane.console.details import Fact, State
 from controlplane.console.formats import UNKNOWN, about_dollars, count, dollars, minute, percentage
-from controlplane.decisions.budgets import Balance, BudgetState, Past, scopes_words
+from controlplane.decisions.budget_effects import Effect
+from controlplane.decisions.budgets import Balance, BudgetState, Past, period_words, scopes_words
 from controlplane.decisions.subjects import WHOLE, kind_words
 from controlplane.models import Budget
+from controlplane.selectors.budget_effects import EffectTold
 from inference.contract.kinds import BudgetAction, BudgetSubject
 from inference.decisions.budgets import Period
 
 _STATES: Mapping[BudgetState, State] = {
     BudgetState.OFF: State("Off", "pause", "idle"),
     BudgetState.OK: State("Ok", "ok", "ok"),
+    BudgetState.REFUSING: State("Refusing", "warn", "warn"),
     BudgetState.OVER: State("Over budget", "warn", "warn"),
     BudgetState.BLOCKED: State("Blocked", "crit", "crit"),
 }
 _TONES = {BudgetState.THRESHOLD: "w", BudgetState.OVER: "w", BudgetState.BLOCKED: "c"}
 
 
-def state_of(budget: Budget, balance: Balance | None) -> State:
-    """How it stands; on or off is all there is to say to who may not know what was spent."""
+def state_of(budget: Budget, balance: Balance | None, state: BudgetState | None = None) -> State:
+    """How it stands, by its balance unless a state says more; on or off is all there is to say to
+    who may not know what was spent.
+    """
     if balance is None:
         return State("On", "ok", "ok") if budget.is_enabled else _STATES[BudgetState.OFF]
-    if balance.state is BudgetState.THRESHOLD:
+    told = state or balance.state
+    if told is BudgetState.THRESHOLD:
         return State(f"Over {balance.threshold_percent} %", "warn", "warn")
-    return _STATES[balance.state]
+    return _STATES[told]
+
+
+def effects_words(effects: Mapping[Effect, EffectTold], zone: ZoneInfo) -> str:
+    """What a budget did in its present period; "" if nothing."""
+    told = [
+        f"{_EFFECTS[one]} {count(effects[one].requests)}, last at "
+        f"{minute(effects[one].last_at, zone)}"
+        for one in Effect
+        if one in effects
+    ]
+    return "; ".join(told)
+
+
+_EFFECTS: Mapping[Effect, str] = {
+    Effect.REFUSED: "refused",
+    Effect.THROTTLED: "slowed down",
+    Effect.CHEAPER: "sent to a cheaper model",
+    Effect.LOWERED: "shortened answers of",
+}
 
 
 def meter(balance: Balance) -> SafeString:
@@ -65,8 +90,10 @@ def subjects_words(subjects: Sequence[Subject]) -> str:
 def figures_of(status: Status, zone: ZoneInfo, now: datetime) -> Sequence[Fact]:
     """The strip above the panels: of the only account, or of the one that spent the most."""
     first = status.accounts[0] if status.accounts else None
-    ends = minute(_moment(status.period.ends_s), zone)
-    budget = Fact("Budget", dollars(status.plain_amount_nanousd), unit=f"starts anew {ends}")
+    ends = f"starts anew {minute(_moment(status.period.ends_s), zone)}"
+    if status.record.is_rolling:
+        ends = period_words(status.record.period, is_rolling=True)
+    budget = Fact("Budget", dollars(status.plain_amount_nanousd), unit=ends)
     if first is None:
         return (budget, Fact("Spent", UNKNOWN, unit="nothing yet, or not yours to know"))
     balance = first.balance
@@ -93,6 +120,8 @@ def _unknown_words(account: AccountStatus) -> str:
 
 
 def _passed_words(status: Status, now: datetime) -> str:
+    if status.record.is_rolling:
+        return f"gives back next {minute(_moment(status.period.ends_s), ZoneInfo('UTC'))} UTC"
     length = status.period.ends_s - status.period.starts_s
     passed = now.timestamp() - status.period.starts_s
     return f"{100 * min(max(passed / length, 0), 1):.0f} % of the time passed"
@@ -182,6 +211,18 @@ def account_line(budget: Budget, account: AccountStatus, url: str) -> AccountLin
         used=percentage(balance.used_percent),
         state=state_of(budget, balance),
         note=f"{count(account.unknown_cost)} of unknown cost" if account.unknown_cost else "",
+    )
+
+
+def late_words(accounts: Sequence[AccountStatus]) -> str:
+    """Of what went past the amount because its gateway had been taken for dead; "" is nothing."""
+    past = [one.late_past_nanousd for one in accounts if one.late_past_nanousd]
+    if not past:
+        return ""
+    whose = f" of {count(len(past))} of those below" if len(accounts) > 1 else ""
+    return (
+        f"Gateway processes that had been taken for dead came back with requests under way: up to"
+        f" {dollars(sum(past))}{whose} went past the amount, which others had been given meanwhile."
     )
 
 

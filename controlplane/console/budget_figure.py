@@ -1,5 +1,6 @@
 """The burn-down of a budget as a figure and a table. Pure: values in, words and a picture out."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -36,13 +37,13 @@ def burn_down(status: Status, account: AccountStatus, zone: ZoneInfo, now: datet
     points = _points(status, account, now_s)
     lines = [
         *_band(status, account, zone, now_s),
-        _line("even pace", _pace(status), zone, "--hw-text-3", "dot", width=1),
+        *_even_pace(status, zone),
         *_levels(status, zone),
         _line("spent", points, zone, "--hw-s1", "solid", width=2),
         *_forecast(status, account, zone, now_s),
     ]
     return BurnDown(
-        figure={"data": lines, "layout": _layout(status, zone)},
+        figure={"data": lines, "layout": _layout(status, zone, lines)},
         summary=_summary(status, account, zone),
         rows=_rows(points, zone),
     )
@@ -62,9 +63,13 @@ def _points(status: Status, account: AccountStatus, now_s: float) -> list[Point]
     return points
 
 
-def _pace(status: Status) -> Sequence[Point]:
+def _even_pace(status: Status, zone: ZoneInfo) -> Sequence[Mapping[str, Any]]:
+    """What would be spent by when at an even pace; what rolls has no beginning to go on from."""
+    if status.record.is_rolling:
+        return ()
     period = status.period
-    return [(period.starts_s, 0), (period.ends_s, status.plain_amount_nanousd)]
+    points = [(period.starts_s, 0), (period.ends_s, status.plain_amount_nanousd)]
+    return (_line("even pace", points, zone, "--hw-text-3", "dot", width=1),)
 
 
 def _forecast(
@@ -137,7 +142,14 @@ def _wall(at_s: float, zone: ZoneInfo) -> str:
     return f"{datetime.fromtimestamp(at_s, UTC).astimezone(zone):%Y-%m-%dT%H:%M:%S}"
 
 
-def _layout(status: Status, zone: ZoneInfo) -> dict[str, Any]:
+def _tick_format(lines: Sequence[Mapping[str, Any]]) -> str:
+    """So many digits that the steps of the axis differ, however small the sums are."""
+    top = max((amount for line in lines for amount in line["y"]), default=0.0)
+    first = -math.floor(math.log10(top)) if top > 0 else 0
+    return f",.{max(first + 2, 3)}~f"
+
+
+def _layout(status: Status, zone: ZoneInfo, lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     period, kind = status.period, status.record.period
     first = datetime.fromtimestamp(period.starts_s, UTC).astimezone(zone)
     last = datetime.fromtimestamp(period.ends_s, UTC).astimezone(zone)
@@ -153,7 +165,7 @@ def _layout(status: Status, zone: ZoneInfo) -> dict[str, Any]:
             "tickvals": [f"{one:%Y-%m-%dT%H:%M:%S}" for one in ticks],
             "ticktext": [f"{one:%H:%M}" if is_short else f"{one.day} {one:%b}" for one in ticks],
         },
-        "yaxis": {"tickprefix": "$", "tickformat": ",.3~f", "rangemode": "tozero"},
+        "yaxis": {"tickprefix": "$", "tickformat": _tick_format(lines), "rangemode": "tozero"},
     }
 
 

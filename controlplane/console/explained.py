@@ -8,7 +8,7 @@ from controlplane.console.details import Fact, State
 from controlplane.console.formats import UNKNOWN, about_dollars, count, dollars
 from controlplane.console.reviews import Split, split_of
 from controlplane.decisions.budgets import period_words
-from inference.contract.kinds import DegradationStep, Endpoint
+from inference.contract.kinds import BudgetAction, DegradationStep, Endpoint
 from inference.decisions.endpoints import PATHS
 
 RULE_STATES: Mapping[str, State] = {
@@ -112,7 +112,8 @@ def sentence_of(document: Mapping[str, Any]) -> str:
         return f"The budget {budget['name']} refuses what has no price."
     if budget is not None:
         needs, left = _dollars(budget["reserves_nanousd"]), _dollars(budget["left_nanousd"])
-        return f"The budget {budget['name']} is {left}, and it may cost {needs}."
+        most = _dollars(budget["amount_nanousd"])
+        return f"{left} is left of the budget {budget['name']} ({most}); it may cost {needs}."
     if document["is_shed"]:
         return "Its route is too busy for requests of its class, and refuses them for now."
     if choice is None and document["waits"]:
@@ -147,15 +148,26 @@ def budgets_told(document: Mapping[str, Any]) -> Sequence[Mapping[str, str]]:
         {
             "name": one["name"],
             "for": ", ".join(one["counts_for"]),
-            "most": f"{_dollars(one['left_nanousd'])} {period_words(one['period'])}",
-            "short": "too small for it" if one["is_short"] else "",
+            "id": one["id"],
+            "most": f"{_dollars(one['amount_nanousd'])} "
+            f"{period_words(one['period'], is_rolling=one['is_rolling'])}",
+            "left": _dollars(one["left_nanousd"]) if document["is_spending_known"] else UNKNOWN,
+            "short": "too little left for it" if one["is_short"] else "",
             "reserves": "unknown"
             if one["reserves_nanousd"] is None
             else _dollars(one["reserves_nanousd"]),
-            "action": "refuses" if one["action"] == "block" else "only counts",
+            "action": _ACTIONS[BudgetAction(one["action"])],
         }
         for one in document["budgets"]
     ]
+
+
+_ACTIONS: Mapping[BudgetAction, str] = {
+    BudgetAction.BLOCK: "refuses",
+    BudgetAction.CHEAPER: "takes a cheaper model",
+    BudgetAction.THROTTLE: "lets in fewer",
+    BudgetAction.NOTIFY: "only counts",
+}
 
 
 def rules_of(document: Mapping[str, Any]) -> Sequence[Rule]:

@@ -13,12 +13,14 @@ from controlplane.console.scope import Scope
 from controlplane.decisions.alert_kinds import (
     TRAITS,
     AlertKind,
+    AlertScope,
     condition_words,
     place_words,
     value_words,
 )
 from controlplane.decisions.alerts import Terms
 from controlplane.models import Organisation
+from controlplane.selectors.budget_places import has_budgets
 from controlplane.selectors.names import list_names
 from controlplane.services.drafts import Draft
 
@@ -38,7 +40,7 @@ def impact_of_rule(
         scope_id=values["scope_id"],
         window_s=values["window_s"],
     )
-    terms = Terms(values["threshold"], values["for_s"])
+    terms = Terms(values["threshold"], values["for_s"], values.get("clears_at"))
     words = condition_words(values["kind"], terms.threshold, question.window_s, terms.for_s)
     name = list_names(scope.access, {one for one in (question.scope_id,) if one})
     where = place_words(question.scope, question.scope_id, name.get(question.scope_id or ""))
@@ -48,7 +50,11 @@ def impact_of_rule(
         Reach("Where", where),
         *(Reach(label, told) for label, told in preview_lines(scope, question.kind, found)),
     )
-    return Impact(reach=reach, checks=(*_warnings(found, values), *checks_of(draft, "alert_rules")))
+    is_waiting = question.scope == AlertScope.BUDGET and has_budgets(
+        question.organisation_id, question.scope_id
+    )
+    warnings = _warnings(found, values, is_waiting=is_waiting)
+    return Impact(reach=reach, checks=(*warnings, *checks_of(draft, "alert_rules")))
 
 
 def preview_lines(scope: Scope, kind: str, found: Preview) -> Sequence[tuple[str, str]]:
@@ -70,9 +76,13 @@ def preview_lines(scope: Scope, kind: str, found: Preview) -> Sequence[tuple[str
     return lines
 
 
-def _warnings(found: Preview, values: Mapping[str, Any]) -> Sequence[Check]:
+def _warnings(found: Preview, values: Mapping[str, Any], *, is_waiting: bool) -> Sequence[Check]:
+    """`is_waiting`: what it watches is there, but nothing of it is near a threshold."""
     warnings = []
-    if found.places == 0:
+    if found.places == 0 and is_waiting:
+        told = "No account of a budget is near a threshold now; it fires once one is."
+        warnings.append(Check("info", told))
+    elif found.places == 0:
         warnings.append(Check("warn", "There is nothing of this kind to watch yet."))
     if found.fired is not None and len(found.fired) > _MANY:
         told = "This is more than people look at; a higher value or a longer time tells less."

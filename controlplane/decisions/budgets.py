@@ -5,8 +5,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from controlplane.decisions.budget_effects import REFUSING_S
 from controlplane.decisions.subjects import WHOLE, kind_words
-from inference.contract.kinds import BudgetAction, BudgetPeriod, BudgetSubject, UnknownPrice
+from inference.contract.kinds import (
+    BudgetAction,
+    BudgetPeriod,
+    BudgetSubject,
+    TooLong,
+    UnknownPrice,
+)
 from inference.contract.snapshot import BudgetRecord
 from inference.decisions.budgets import Period, amount_at, dollars
 
@@ -16,6 +23,13 @@ _PERIODS = {
     BudgetPeriod.WEEK: "a week",
     BudgetPeriod.MONTH: "a month",
     BudgetPeriod.QUARTER: "a quarter",
+}
+_ROLLING = {
+    BudgetPeriod.HOUR: "in any 60 minutes",
+    BudgetPeriod.DAY: "in any 24 hours",
+    BudgetPeriod.WEEK: "in any 7 days",
+    BudgetPeriod.MONTH: "in any 30 days",
+    BudgetPeriod.QUARTER: "in any 90 days",
 }
 _STRETCH_S: Mapping[BudgetPeriod, int] = {
     BudgetPeriod.HOUR: 300,
@@ -38,14 +52,15 @@ class BudgetState(StrEnum):
 
     OFF = "off"
     OK = "ok"
+    REFUSING = "refusing"
     THRESHOLD = "threshold"
     OVER = "over"
     BLOCKED = "blocked"
 
 
-def period_words(period: str) -> str:
-    """`a month`."""
-    return _PERIODS[BudgetPeriod(period)]
+def period_words(period: str, *, is_rolling: bool = False) -> str:
+    """`a month`, `in any 30 days`."""
+    return (_ROLLING if is_rolling else _PERIODS)[BudgetPeriod(period)]
 
 
 def each_of(scopes: Sequence[Mapping[str, str | None]]) -> bool:
@@ -75,22 +90,39 @@ def _scope_words(subject: str, subject_id: str | None, names: Mapping[str, str])
     return f"{kind_words(subject)} {names.get(subject_id, subject_id)}"
 
 
-def budget_words(amount_nanousd: int, period: str, about: str) -> str:
+def budget_words(amount_nanousd: int, period: str, about: str, *, is_rolling: bool = False) -> str:
     """`$9000.00 a month for team Support`."""
-    return f"{dollars(amount_nanousd)} {period_words(period)} for {about}"
+    told = period_words(period, is_rolling=is_rolling)
+    return f"{dollars(amount_nanousd)} {told} for {about}"
 
 
-def action_words(action: str, unknown_price: str, grace_percent: int) -> str:
-    """What happens to a request there is too little left for."""
-    if action == BudgetAction.NOTIFY:
+def action_words(budget: BudgetRecord, cheaper_name: str | None = None) -> str:
+    """What it does to requests, in a sentence or two."""
+    if budget.action is BudgetAction.NOTIFY:
         return "Tells only: every request is served."
-    grace = f" once {grace_percent} % more than that are used up" if grace_percent else ""
-    unknown = (
-        "Refuses what nobody knows the price of."
-        if unknown_price == UnknownPrice.REFUSE
-        else "Serves what nobody knows the price of, uncounted."
-    )
-    return f"Refuses requests that may cost more than is left{grace}. {unknown}"
+    since = f"Once {budget.acts_at_percent} % of it are spent, "
+    if budget.action is BudgetAction.THROTTLE:
+        return f"{since}{budget.throttle_per_minute} requests a minute are let in; others wait."
+    if budget.action is BudgetAction.CHEAPER:
+        model = cheaper_name or budget.cheaper_model_id
+        own = f"model {model}, or else " if model else ""
+        return f"{since}requests go to {own}the cheapest model of their route."
+    return f"{_refuses(budget)} {_UNKNOWN[budget.unknown_price]}"
+
+
+def _refuses(budget: BudgetRecord) -> str:
+    more = [f"{budget.grace_percent} %"] if budget.grace_percent else []
+    more += [dollars(budget.grace_nanousd)] if budget.grace_nanousd else []
+    grace = f" once {' and '.join(more)} more than that are used up" if more else ""
+    if budget.too_long is TooLong.LOWER:
+        return f"Shortens answers to what is left buys, and refuses what isn't left for{grace}."
+    return f"Refuses requests that may cost more than is left{grace}."
+
+
+_UNKNOWN: Mapping[UnknownPrice, str] = {
+    UnknownPrice.REFUSE: "Refuses what nobody knows the price of.",
+    UnknownPrice.ALLOW: "Serves what nobody knows the price of, uncounted.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +182,17 @@ def _state(budget: BudgetRecord, amount: int, held: int, *, is_past: bool) -> Bu
         blocks = budget.action is BudgetAction.BLOCK
         return BudgetState.BLOCKED if blocks else BudgetState.OVER
     return BudgetState.THRESHOLD if is_past else BudgetState.OK
+
+
+def state_with(balance: Balance, *, refused_s_ago: float | None) -> BudgetState:
+    """How it stands, with what it did of late: too little may be left for what is asked of it.
+
+    What is used up says more than that it refuses.
+    """
+    is_refusing = refused_s_ago is not None and refused_s_ago < REFUSING_S
+    if is_refusing and balance.state in (BudgetState.OK, BudgetState.THRESHOLD):
+        return BudgetState.REFUSING
+    return balance.state
 
 
 Bucket = tuple[int, int]

@@ -6,6 +6,7 @@ from typing import Any
 
 from controlplane.decisions.described import Described
 from inference.contract.snapshot import ConfigSnapshot
+from inference.decisions.budgets import amount_at
 from inference.decisions.explain import (
     Explanation,
     TargetVerdict,
@@ -19,8 +20,10 @@ from inference.decisions.plan import Plan, Refusal
 NOTES = (
     "Speeds of workers, what prompts they have cached and who said “not now” are known to each "
     "gateway process alone: workers count as of usual speed, willing, with nothing cached.",
-    "What is used of limits and budgets is known to the gateways: each counts as unused.",
+    "What is used of limits is known to the gateways: each counts as unused.",
 )
+_SPENDING = "Of budgets, what is held for requests under way counts as left."
+_NO_SPENDING = "What is spent of budgets isn't told here: each counts as unspent."
 _DIGITS = 6
 
 
@@ -31,6 +34,7 @@ def document_of(
     snapshot: ConfigSnapshot,
     described: Described,
     is_load_known: bool,
+    is_spending_known: bool,
     is_draft: bool,
     at_s: float,
     now: datetime,
@@ -71,9 +75,10 @@ def document_of(
         "prompt_tokens_max": None if plan is None else plan.prompt_tokens_max,
         "output_tokens_max": None if plan is None else plan.output_tokens_max,
         "cost_max_nanousd": cost,
-        **_limits(explanation),
+        **_limits(explanation, at_s),
         "record": None if explanation.record is None else dict(explanation.record),
-        "notes": list(NOTES),
+        "is_spending_known": is_spending_known,
+        "notes": [*NOTES, _SPENDING if is_spending_known else _NO_SPENDING],
     }
 
 
@@ -87,7 +92,7 @@ def _fleet(described: Described, now: datetime, *, is_load_known: bool) -> Mappi
     }
 
 
-def _limits(explanation: Explanation) -> Mapping[str, Any]:
+def _limits(explanation: Explanation, at_s: float) -> Mapping[str, Any]:
     refusing, passed_over = explanation.refused_by, explanation.passed_over
     over_budget = refusing if isinstance(refusing, BudgetVerdict) else None
     at_limit = refusing if isinstance(refusing, LimitVerdict) else None
@@ -97,7 +102,7 @@ def _limits(explanation: Explanation) -> Mapping[str, Any]:
         "passed_over_limits": [
             one.bearing.limit.id for one in passed_over if isinstance(one, LimitVerdict)
         ],
-        "budgets": [_budget(one) for one in explanation.budgets],
+        "budgets": [_budget(one, at_s) for one in explanation.budgets],
         "refused_by_budget": None if over_budget is None else over_budget.account.budget.id,
         "passed_over_budgets": [
             one.account.budget.id for one in passed_over if isinstance(one, BudgetVerdict)
@@ -105,7 +110,7 @@ def _limits(explanation: Explanation) -> Mapping[str, Any]:
     }
 
 
-def _budget(verdict: BudgetVerdict) -> Mapping[str, Any]:
+def _budget(verdict: BudgetVerdict, at_s: float) -> Mapping[str, Any]:
     budget, period = verdict.account.budget, verdict.account.period
     return {
         "id": budget.id,
@@ -113,7 +118,11 @@ def _budget(verdict: BudgetVerdict) -> Mapping[str, Any]:
         "action": budget.action.value,
         "counts_for": list(verdict.account.subjects),
         "period": budget.period.value,
-        "ends_at": datetime.fromtimestamp(period.ends_s, UTC).isoformat(),
+        "is_rolling": budget.is_rolling,
+        "ends_at": None
+        if budget.is_rolling
+        else datetime.fromtimestamp(period.ends_s, UTC).isoformat(),
+        "amount_nanousd": str(amount_at(budget, at_s)),
         "left_nanousd": str(verdict.left),
         "reserves_nanousd": None if verdict.stake is None else str(verdict.stake.take),
         "is_short": verdict.is_short,

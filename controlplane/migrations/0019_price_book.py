@@ -62,7 +62,7 @@ FROM controlplane_price
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('controlplane', '0020_reports'),
+        ('controlplane', '0021_alerts_complete'),
     ]
 
     operations = [

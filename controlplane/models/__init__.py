@@ -13,10 +13,11 @@ from controlplane.models.budgets import (
     BudgetBucket,
     BudgetCorrection,
     BudgetCount,
+    BudgetEffect,
     BudgetReading,
     BudgetUpkeep,
 )
-from controlplane.models.channels import Channel, Delivery, RuleChannel
+from controlplane.models.channels import Channel, Delivery, RuleChannel, SlackCall
 from controlplane.models.corrections import Repricing, RepricingState, SpendCorrection
 from controlplane.models.gateways import GatewaySetting
 from controlplane.models.gpu_costs import GpuPrice, OwnCost
@@ -30,6 +31,13 @@ from controlplane.models.pools import Pool
 from controlplane.models.prices import Price, PriceVersion
 from controlplane.models.projects import Project
 from controlplane.models.replays import Replay, ReplayState
+from controlplane.models.reports import (
+    ReportExport,
+    ReportRun,
+    ReportSchedule,
+    Statement,
+    StatementRow,
+)
 from controlplane.models.requests import Charge, Request
 from controlplane.models.routes import Route, RouteTarget
 from controlplane.models.snapshots import ConfigRevision, ConfigSection, Installation
@@ -37,6 +45,7 @@ from controlplane.models.switches import Switch
 from controlplane.models.teams import Team
 from controlplane.models.usage import (
     JournalMark,
+    LedgerCheck,
     PoisonRecord,
     RuleMinute,
     UsageDay,
@@ -56,6 +65,7 @@ __all__ = [
     "BudgetBucket",
     "BudgetCorrection",
     "BudgetCount",
+    "BudgetEffect",
     "BudgetReading",
     "BudgetUpkeep",
     "CatalogueModel",
@@ -73,6 +83,7 @@ __all__ = [
     "Key",
     "KeyDigest",
     "KeyRoute",
+    "LedgerCheck",
     "Limit",
     "LiveCoverage",
     "LivePeak",
@@ -87,6 +98,9 @@ __all__ = [
     "Project",
     "Replay",
     "ReplayState",
+    "ReportExport",
+    "ReportRun",
+    "ReportSchedule",
     "Repricing",
     "RepricingState",
     "Request",
@@ -98,7 +112,10 @@ __all__ = [
     "RuleMinute",
     "ServiceAccount",
     "Silence",
+    "SlackCall",
     "SpendCorrection",
+    "Statement",
+    "StatementRow",
     "Switch",
     "Team",
     "UsageDay",

@@ -26,7 +26,12 @@ from django.db.models import (
 )
 from django.db.models.functions import Lower
 
-from controlplane.models.kinds import budget_actions, budget_periods, unknown_prices
+from controlplane.models.kinds import (
+    budget_actions,
+    budget_periods,
+    too_long_policies,
+    unknown_prices,
+)
 from controlplane.models.organisations import Organisation
 from controlplane.models.rows import (
     LABEL_LENGTH,
@@ -37,7 +42,7 @@ from controlplane.models.rows import (
     name_is_label,
     printable_name,
 )
-from inference.contract.kinds import BudgetAction, UnknownPrice
+from inference.contract.kinds import BudgetAction, TooLong, UnknownPrice
 from inference.contract.params import BUDGET_BOUNDS
 
 
@@ -51,7 +56,8 @@ class Budget(VersionedRow):
 
     `scopes` are objects of `subject` and `subject_id`: the id the row of the subject has here, a
     key's with its prefix, or an end user or a tag as callers write them; null has each one counted
-    apart. `thresholds_percent` are of the amount, and no gateway's business.
+    apart. `thresholds_percent` are of the amount; they are no gateway's business, nor is `owner`:
+    whom people who are refused may turn to.
     """
 
     id = id_field(budget_id)
@@ -64,7 +70,14 @@ class Budget(VersionedRow):
     unknown_price = CharField(
         max_length=8, choices=unknown_prices, default=UnknownPrice.REFUSE.value
     )
+    is_rolling = BooleanField(default=False)
     grace_percent = SmallIntegerField(default=0)
+    grace_nanousd = BigIntegerField(default=0)
+    too_long = CharField(max_length=8, choices=too_long_policies, default=TooLong.REFUSE.value)
+    acts_at_percent = SmallIntegerField(default=100)
+    throttle_per_minute = IntegerField(default=60)
+    cheaper_model = CharField(max_length=40, null=True, blank=True)
+    owner = CharField(max_length=LABEL_LENGTH, blank=True, validators=[printable_name])
     raised_to_nanousd = BigIntegerField(null=True, blank=True)
     raised_until = DateTimeField(null=True, blank=True)
     is_enabled = BooleanField(default=True)
@@ -153,6 +166,20 @@ class BudgetBucket(Model):
 
     class Meta:
         indexes = [Index(fields=["ends_at"], name="budget_bucket_end")]
+
+
+class BudgetEffect(Model):
+    """How many requests that came in one hour a budget had an effect on, and of which kind."""
+
+    pk = CompositePrimaryKey("budget_id", "effect", "at")
+    budget_id = CharField(max_length=40)
+    effect = CharField(max_length=12)
+    at = DateTimeField()
+    requests = BigIntegerField(default=0)
+    last_at = DateTimeField()
+
+    class Meta:
+        indexes = [Index(fields=["at"], name="budget_effect_at")]
 
 
 class BudgetReading(Model):

@@ -12,6 +12,14 @@ from controlplane.decisions.alert_kinds import (
     Severity,
 )
 from controlplane.decisions.gpu_costs import CapacityClass
+from controlplane.decisions.report_kinds import (
+    Cadence,
+    ExportFormat,
+    ExportState,
+    ReportPart,
+    StatementState,
+)
+from controlplane.decisions.rollups import DIMENSIONS, NAMED
 from inference.contract.kinds import (
     Accounting,
     Backend,
@@ -32,6 +40,7 @@ from inference.contract.kinds import (
     SwitchSubject,
     Task,
     TaskClass,
+    TooLong,
     UnknownPrice,
 )
 from inference.decisions.endpoints import PATHS
@@ -113,6 +122,10 @@ def budget_actions() -> Choices:
     return choices_of(BudgetAction)
 
 
+def too_long_policies() -> Choices:
+    return choices_of(TooLong)
+
+
 def capacity_classes() -> Choices:
     return choices_of(CapacityClass)
 
@@ -155,3 +168,27 @@ def delivery_kinds() -> Choices:
 
 def delivery_states() -> Choices:
     return choices_of(DeliveryState)
+
+
+def report_groups() -> Choices:
+    return [(one, one) for one in (*DIMENSIONS, *NAMED)]
+
+
+def report_cadences() -> Choices:
+    return choices_of(Cadence)
+
+
+def report_parts() -> Choices:
+    return choices_of(ReportPart)
+
+
+def export_formats() -> Choices:
+    return choices_of(ExportFormat)
+
+
+def export_states() -> Choices:
+    return choices_of(ExportState)
+
+
+def statement_states() -> Choices:
+    return choices_of(StatementState)

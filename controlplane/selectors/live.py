@@ -72,7 +72,7 @@ WINDOWS: Mapping[str, tuple[int, int]] = {
 LIVE_BUCKETS = 3
 """A live message carries this many of the newest buckets whole."""
 
-NO_POOL = "No pool"
+NO_POOL = "Refused, no pool"
 
 # fine rows live two hours; a window that needs older ones would end in the middle of a picture
 _FINE_READ_S = 6_900

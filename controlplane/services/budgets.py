@@ -28,7 +28,10 @@ MOST_THRESHOLDS = 10
 
 _EDITABLE = frozenset(
     ("name", "scopes", "amount_nanousd", "period", "action", "unknown_price", "grace_percent")
-) | {"is_enabled", "thresholds_percent"}
+) | {
+    *("is_enabled", "thresholds_percent", "is_rolling", "grace_nanousd", "too_long"),
+    *("acts_at_percent", "throttle_per_minute", "cheaper_model", "owner"),
+}
 _TAG = re.compile(TAG_PATTERN.removesuffix("$") + r"\Z")
 
 Scope = Mapping[str, Any]
@@ -47,12 +50,16 @@ def create_budget(
     grace_percent: int = 0,
     thresholds_percent: Sequence[int] | None = None,
     is_enabled: bool = True,
+    cheaper_model: str | None = None,
+    **further: Any,
 ) -> Budget:
     """Bound what may be spent in a period; an amount of 0 lets through what costs nothing.
 
     A scope is a `subject` and the id or name of what is meant, None for each one of its kind
-    apart. Raises Invalid or ProblemsFound.
+    apart; `cheaper_model` is a name or id too, and `further` are fields of the row that have
+    defaults. Raises Invalid or ProblemsFound.
     """
+    edits.refuse_unknown(further, _EDITABLE)
     thresholds = default_thresholds() if thresholds_percent is None else thresholds_percent
     with configuration_edit():
         budget = rows.insert(
@@ -67,6 +74,8 @@ def create_budget(
                 grace_percent=grace_percent,
                 thresholds_percent=_thresholds(thresholds),
                 is_enabled=is_enabled,
+                cheaper_model=placed_model(organisation, cheaper_model),
+                **further,
             )
         )
         edits.conclude(actor, "create", NOUN, budget, after=edits.values_of(budget))
@@ -90,6 +99,9 @@ def update_budget(
         budget = rows.lock(Budget, budget_id, expected_version=expected_version)
         if "scopes" in values:
             values["scopes"] = placed_scopes(budget.organisation, values["scopes"])
+        if "cheaper_model" in values:
+            asked = values["cheaper_model"]
+            values["cheaper_model"] = placed_model(budget.organisation, asked)
         if "thresholds_percent" in values:
             values["thresholds_percent"] = _thresholds(values["thresholds_percent"])
         changed = rows.change(budget, values)
@@ -159,6 +171,14 @@ def placed_scopes(organisation: Organisation, scopes: Sequence[Scope]) -> list[d
         }
         for place, one in enumerate(scopes)
     ]
+
+
+def placed_model(organisation: Organisation, asked: str | None) -> str | None:
+    """The id of the model that requests are sent to, by its name or id; Invalid at its field."""
+    try:
+        return find_subject(organisation, BudgetSubject.MODEL.value, asked or None)
+    except Invalid as error:
+        raise Invalid.field("cheaper_model", "There is no model of this name or id.") from error
 
 
 def _placed(organisation: Organisation, subject: str, asked: str | None, place: str) -> str | None:

@@ -4,7 +4,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from controlplane.bridge.budgets import keep_budgets
-from controlplane.services import budget_accounts, budget_upkeep
+from controlplane.services import budget_accounts, budget_effects, budget_upkeep
 
 
 @shared_task(name="budgets.keep")
@@ -17,4 +17,8 @@ def keep() -> str:
 def forget_old() -> int:
     """Remove accounts of periods that ended long ago, and corrections made long ago."""
     now = timezone.now()
-    return budget_accounts.forget_old_accounts(now) + budget_upkeep.forget_old_corrections(now)
+    return (
+        budget_accounts.forget_old_accounts(now)
+        + budget_effects.forget_old_effects(now)
+        + budget_upkeep.forget_old_corrections(now)
+    )

@@ -5,6 +5,9 @@ from dashboards import words
 from dashboards.base import OTHER_SLOT, Chart, Panel, Scene, Series
 from dashboards.kinds import Form, Measure, Page, PanelKind
 
+_REFUSED_SLOT = 5
+"""A warm hue: these were turned away, by a budget, a limit or a switch, or for want of room."""
+
 
 def draw(scene: Scene) -> Chart:
     """Stack the pools' requests; those of no pool were refused before one was chosen."""
@@ -25,8 +28,8 @@ def _parts(scene: Scene) -> tuple[TrafficSeries, ...]:
 def _part(scene: Scene, one: TrafficSeries) -> Series:
     if one is scene.view.total:
         return Series("total", "requests", one.requests_per_s)
-    slot = scene.slots.get(one.key, OTHER_SLOT)
-    return Series(one.key, one.label or "no pool", one.requests_per_s, slot)
+    slot = scene.slots.get(one.key, OTHER_SLOT) if one.key else _REFUSED_SLOT
+    return Series(one.key, one.label, one.requests_per_s, slot)
 
 
 def _sentence(scene: Scene, rate: float | None) -> str:

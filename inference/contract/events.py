@@ -7,12 +7,12 @@ not known or not applicable and is never the same as zero.
 from collections.abc import Mapping
 
 from inference.contract.kinds import ChargeKind, Endpoint, Outcome, PriorityClass, TaskClass
-from inference.contract.values import frozen, terse
+from inference.contract.values import terse
 
 Json = Mapping[str, object]
 
 
-@frozen
+@terse
 class Usage:
     """Tokens as the engine reported them; reasoning tokens are part of the completion's."""
 
@@ -37,7 +37,7 @@ class PriceUsed:
     request_nanousd: int = 0
 
 
-@frozen
+@terse
 class Charge:
     """One attempt on one worker and what it cost.
 
@@ -62,7 +62,7 @@ class Charge:
     cost_max_nanousd: int | None = None
 
 
-@frozen
+@terse
 class Origin:
     """Who asked for what, of which configuration, through which process.
 
@@ -89,7 +89,7 @@ class Origin:
     rule_id: str | None = None
 
 
-@frozen
+@terse
 class Opening:
     """Written before an attempt goes upstream: enough to close it if this process dies.
 
@@ -112,7 +112,7 @@ class Opening:
     client_request_id: str | None = None
 
 
-@frozen
+@terse
 class End:
     """How a request ended; exactly one an event id. `decision` is the record Explain shows too.
 

@@ -142,10 +142,10 @@ class BudgetSubject(Kind):
 
 
 class BudgetPeriod(Kind):
-    """Over what time a budget counts: by the calendar, in the organisation's time zone.
+    """Over what time a budget counts: by the calendar in the organisation's zone, or rolling.
 
-    Weeks begin on Monday. A period begins at its first moment on the wall clock, so a day may have
-    23 or 25 hours.
+    Weeks begin on Monday. A period of the calendar begins at its first moment on the wall clock, so
+    a day may have 23 or 25 hours. A rolling one is the last 60 minutes, 24 hours, 7, 30 or 90 days.
     """
 
     HOUR = "hour"
@@ -156,10 +156,23 @@ class BudgetPeriod(Kind):
 
 
 class BudgetAction(Kind):
-    """What happens to requests that a budget has no room for: they are refused, or only told."""
+    """What a budget does to requests: those it has no room for are refused; from a share of it on
+    they go slower or to a cheaper model; or people are told, and that is all.
+    """
 
     BLOCK = "block"
+    CHEAPER = "cheaper"
+    THROTTLE = "throttle"
     NOTIFY = "notify"
+
+
+class TooLong(Kind):
+    """What a budget that blocks does with an answer that may cost more than is left: it refuses
+    the request, or lowers its maximum to what is left buys.
+    """
+
+    REFUSE = "refuse"
+    LOWER = "lower"
 
 
 class UnknownPrice(Kind):

@@ -200,6 +200,9 @@ BUDGET_BOUNDS: Mapping[str, Bound] = {
     "amount_nanousd": Bound(0, _MOST_NANOUSD),
     "raised_to_nanousd": Bound(0, _MOST_NANOUSD),
     "grace_percent": Bound(0, 100),
+    "grace_nanousd": Bound(0, _MOST_NANOUSD),
+    "acts_at_percent": Bound(1, 100),
+    "throttle_per_minute": Bound(1, 100_000),
 }
 MAX_BUDGET_SCOPES = 3
 

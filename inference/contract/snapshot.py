@@ -28,6 +28,7 @@ from inference.contract.kinds import (
     SwitchSubject,
     Task,
     TaskClass,
+    TooLong,
     UnknownPrice,
     Weekday,
 )
@@ -285,8 +286,11 @@ class BudgetScope:
 class BudgetRecord:
     """At most `amount_nanousd` in each `period` for requests that are of all its `scopes`.
 
-    One that blocks lets `grace_percent` more through. `raised_to_nanousd` takes the amount's place
-    until `raised_until`. Keys are named without their prefix.
+    Periods are of the calendar, unless `is_rolling`. One that blocks lets `grace_percent` and
+    `grace_nanousd` more through. `raised_to_nanousd` takes the amount's place until `raised_until`.
+    One that throttles or takes the cheaper does so from `acts_at_percent` of the amount on: it lets
+    `throttle_per_minute` requests in, or sends them to `cheaper_model_id`, None being the cheapest
+    model of their route. Keys are named without their prefix.
     """
 
     id: str
@@ -301,6 +305,12 @@ class BudgetRecord:
     raised_to_nanousd: int | None = None
     raised_until: float | None = None
     is_enabled: bool = True
+    is_rolling: bool = False
+    grace_nanousd: int = 0
+    too_long: TooLong = TooLong.REFUSE
+    acts_at_percent: int = 100
+    throttle_per_minute: int = 60
+    cheaper_model_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

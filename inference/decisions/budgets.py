@@ -29,6 +29,40 @@ class Period:
     ends_s: int
 
 
+FOREVER = Period(0, 4_102_444_800)
+"""The period of accounts that roll: what they count leaves it bit by bit, and it has no end."""
+
+
+@frozen
+class Rolling:
+    """How a rolling period moves on: what was spent leaves it in steps, once it is that old.
+
+    The step that has begun counts besides, so no stretch of the length ever has more.
+    """
+
+    length_s: int
+    step_s: int
+
+    @property
+    def steps(self) -> int:
+        return self.length_s // self.step_s
+
+    def window(self, at_s: float) -> Period:
+        """What counts at a moment, up to the end of the step it is in."""
+        begun = int(at_s // self.step_s) * self.step_s
+        return Period(begun - self.length_s, begun + self.step_s)
+
+
+_DAY_S = 86_400
+ROLLING: Mapping[BudgetPeriod, Rolling] = {
+    BudgetPeriod.HOUR: Rolling(3_600, 60),
+    BudgetPeriod.DAY: Rolling(_DAY_S, 1_800),
+    BudgetPeriod.WEEK: Rolling(7 * _DAY_S, 14_400),
+    BudgetPeriod.MONTH: Rolling(30 * _DAY_S, 43_200),
+    BudgetPeriod.QUARTER: Rolling(90 * _DAY_S, _DAY_S),
+}
+
+
 @frozen
 class Account:
     """What a budget counts for these subjects, one for each of its scopes, in one period."""
@@ -107,22 +141,39 @@ def accounts_of(
     for budget in budgets:
         choices = [_subjects(one.subject, one.subject_id, requester, tags) for one in budget.scopes]
         if all(choices):
-            period = period_of(budget.period, zone, at_s)
+            period = FOREVER if budget.is_rolling else period_of(budget.period, zone, at_s)
             found += [Account(budget, subjects, period) for subjects in product(*choices)]
     return tuple(found)
 
 
-def account_key(account: Account, *, shared_by: str = "") -> str:
+def account_key(account: Account, *, shared_by: str = "", is_throttle: bool = False) -> str:
     """Where an account is counted; what callers write is in it as a hash, the amount is no part.
 
     Those of a key that are too many to be counted apart have one together, `shared_by` the key.
+    `is_throttle` is where requests are counted that it slows down.
     """
     budget, period = account.budget, account.period
     subjects = (shared_by,) if shared_by else account.subjects
     raw = "\0".join((budget.id, str(period.starts_s), *subjects)).encode(errors="surrogatepass")
     sort = b"budget shared" if shared_by else b"budget"
+    if is_throttle:
+        sort = b"throttle shared" if shared_by else b"throttle"
     digest = blake2b(raw, digest_size=16, person=sort).hexdigest()
     return limits_counter_key(budget.organisation_id, digest)
+
+
+def window_of(budget: BudgetRecord, zone: tzinfo, at_s: float) -> Period:
+    """What a budget counts at a moment: its period, or what has not left it yet if it rolls."""
+    if budget.is_rolling:
+        return ROLLING[budget.period].window(at_s)
+    return period_of(budget.period, zone, at_s)
+
+
+def gives_way_s(account: Account, at_s: float) -> float:
+    """When more may be left than now: its period is over then, or what is oldest leaves it."""
+    if account.budget.is_rolling:
+        return ROLLING[account.budget.period].window(at_s).ends_s
+    return account.period.ends_s
 
 
 def next_change_s(account: Account, at_s: float) -> float:
@@ -173,17 +224,33 @@ def amount_at(budget: BudgetRecord, now_s: float) -> int:
     if budget.raised_to_nanousd is not None and now_s < (budget.raised_until or 0.0):
         amount = max(budget.raised_to_nanousd, amount)
     if budget.action is BudgetAction.BLOCK:
-        amount += amount * budget.grace_percent // 100
+        amount += amount * budget.grace_percent // 100 + budget.grace_nanousd
     return amount
+
+
+def acts_from(budget: BudgetRecord, now_s: float) -> int | None:
+    """What has to be spent before it throttles or takes the cheaper; None of one that doesn't."""
+    if budget.action not in (BudgetAction.THROTTLE, BudgetAction.CHEAPER):
+        return None
+    return -(-amount_at(budget, now_s) * budget.acts_at_percent // 100)
+
+
+def throttle_window(per_minute: int) -> tuple[int, int]:
+    """A window in milliseconds and how many requests it lets in: evenly spread over a minute.
+
+    Shorter ones than a quarter of a second would have those who wait ask the store all the time.
+    """
+    each = max(per_minute // 240, 1)
+    return max(60_000 * each // per_minute, 1), each
 
 
 def stake_of(budget: BudgetRecord, cost_max_nanousd: int | None) -> Stake | None:
     """What must be left, and what is reserved; None if it can't let the request in at all.
 
-    One that only notifies asks for nothing and counts in the end. A request that costs nothing
+    One that doesn't block asks for nothing and counts in the end. A request that costs nothing
     passes a budget that is used up.
     """
-    if budget.action is BudgetAction.NOTIFY:
+    if budget.action is not BudgetAction.BLOCK:
         return Stake(0, 0)
     if cost_max_nanousd is None:
         return None if budget.unknown_price is UnknownPrice.REFUSE else Stake(0, 0)
@@ -211,8 +278,19 @@ def refusal_words(
         return f"{rule} is {each}, and this request may cost {most}."
     if is_held:
         return f"{rule} is {each}; what is left for the {most} it may cost is held for others."
+    if budget.is_rolling:
+        return f"{rule} is {each}, rolling, and less than the {most} it may cost is left of it now."
     end = datetime.fromtimestamp(account.period.ends_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
     return f"{rule} is {each}, and less than the {most} it may cost is left until {end}."
+
+
+def throttle_words(budget: BudgetRecord) -> str:
+    """What the caller of a request is told that found no place in time under a throttle."""
+    scopes = " and ".join(one.subject.value.replace("_", " ") for one in budget.scopes)
+    return (
+        f"The budget {budget.name} of this {scopes} is nearly or wholly used up, so it lets in "
+        f"{budget.throttle_per_minute} requests a minute; there was no place in time."
+    )
 
 
 def dollars(nanousd: int) -> str:

@@ -18,6 +18,7 @@ from inference.errors import (
 from inference.gateway.admission import admit_unplanned, give_back, next_within_limits, with_bound
 from inference.gateway.attempts import Attempt
 from inference.gateway.disclosures import disclosed
+from inference.gateway.easing import admitted
 from inference.gateway.error_responses import error_response
 from inference.gateway.exchange import Exchange
 from inference.gateway.headers import answer_headers
@@ -62,8 +63,12 @@ async def _answer(exchange: Exchange) -> None:
     except GatewayError:
         await admit_unplanned(exchange)
         raise
-    if exchange.limit(plan) is not None:
-        await exchange.admit()
+    if (admission := exchange.limit(plan)) is not None:
+        if admission.is_budgeted:
+            plan = await admitted(exchange, plan)
+            request = exchange.request or request
+        else:
+            await exchange.admit()
     if plan.route.degradation:
         plan = degrade(exchange, plan)
         request = exchange.request or request

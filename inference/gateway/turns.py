@@ -40,9 +40,10 @@ def degrade(exchange: "Exchange", plan: Plan) -> Plan:
         steps = tuple(step for step in steps if step is not DegradationStep.TRIM_BATCH)
     serving = degraded(plan, steps)
     if serving.output_tokens_limit is not None and not serving.is_shed:
-        exchange.request = trimmed(
-            request, endpoint=exchange.endpoint, most=serving.output_tokens_limit
-        )
+        # a budget may have shortened it more
+        own = serving.plan.output_tokens_max // max(serving.plan.facts.answers, 1)
+        most = min(serving.output_tokens_limit, own)
+        exchange.request = trimmed(request, endpoint=exchange.endpoint, most=most)
     exchange.degraded = serving.changed_by
     for step in serving.changed_by:
         services.metrics.queue.degraded(route.id, step)

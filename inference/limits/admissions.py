@@ -18,7 +18,7 @@ from inference.decisions.admission import (
     refusal_words,
     tokens_used,
 )
-from inference.decisions.budgets import amount_at
+from inference.decisions.budgets import amount_at, gives_way_s
 from inference.decisions.budgets import refusal_words as budget_words
 from inference.errors import (
     BudgetExceeded,
@@ -27,6 +27,8 @@ from inference.errors import (
     LimitsUnavailable,
     RateLimitExceeded,
 )
+from inference.limits.acting import Eased, Lowers, Slowed
+from inference.limits.booking import book, is_late
 from inference.limits.counted import Known
 from inference.limits.leases import Leases
 from inference.limits.purses import Purse
@@ -66,7 +68,7 @@ class Admission:
     __slots__ = (
         *("_bounds", "_claims", "_entered", "_further", "_id", "_known", "_limiter", "_more"),
         *("_permit", "_refused", "_refused_budget", "_reserved", "_turned_away", "closed"),
-        *("is_spent", "output_tokens_sent"),
+        *("eased", "is_spent", "lowers", "output_tokens_sent"),
     )
 
     def __init__(
@@ -92,8 +94,20 @@ class Admission:
         self._reserved = bounds.cost_nanousd or 0
         self._refused: LimitRecord | None = None
         self._refused_budget: BudgetRecord | None = None
+        self.eased: Eased | None = None
+        self.lowers: Lowers | None = None
         self.is_spent = False
         """Whether a further attempt was not made because budgets had no room for it."""
+
+    @property
+    def is_budgeted(self) -> bool:
+        """Whether budgets bear on it, or do once its model is known."""
+        return bool(self._known.purses or self._further)
+
+    @property
+    def acting(self) -> Sequence[Purse]:
+        """Budgets that may have the request slowed down or sent to a cheaper model."""
+        return [purse for one in (self._known, *self._further.values()) for purse in one.acting]
 
     @property
     def is_unenforced(self) -> bool:
@@ -109,13 +123,14 @@ class Admission:
     async def take(self) -> None:
         """Take what all limits and budgets want, or nothing.
 
-        Raises RateLimitExceeded or LimitsUnavailable, those of budgets among them.
+        Raises RateLimitExceeded or LimitsUnavailable, those of budgets among them, and Slowed.
         """
-        leases = self._limiter.leases
+        leases, claims = self._limiter.leases, self._claims
         if self._known.purses:
             self._check_budgets(leases)
+            claims = claims if self.eased is None else [*claims, *self.eased.claims]
         try:
-            taken = leases.take(self._id, self._claims)
+            taken = leases.take(self._id, claims)
             self._permit = taken if isinstance(taken, Permit) else await leases.outcome(taken)
         except OutOfUnits as error:
             raise self._refusal(error.shortages) from error
@@ -167,6 +182,12 @@ class Admission:
         self._reserved = cost_nanousd
         return True
 
+    def refuse_by(self, budget: BudgetRecord, error: BudgetExceeded) -> BudgetExceeded:
+        """The error of a request that this budget refuses."""
+        self._refused_budget = budget
+        self._limiter.metrics.over_budget()
+        return error
+
     def refuse(self) -> GatewayError:
         """The error of a request that all models are closed to: that of the first one."""
         first = self._turned_away[0]
@@ -209,27 +230,18 @@ class Admission:
                     self._limiter.metrics.estimated(limit.unit)
         if not known.purses:
             return bool(units or permit.lacking) and self._limiter.leases.settle(permit, units)
-        return self._book(permit, units, sum(one.cost_nanousd for one in paid))
-
-    def _book(self, permit: Permit, units: dict[int, int], cost_nanousd: int) -> bool:
-        """Settle with a cost: out of what was reserved first, then out of what was reserved later.
-
-        What nobody reserved is counted all the same.
-        """
-        leases = self._limiter.leases
-        left = cost_nanousd
-        if self._more:
-            left = min(left, self._bounds.cost_nanousd or 0)
-        for place, purse in enumerate(self._known.purses, len(self._known.counted)):
-            units[place] = left if purse.blocks else cost_nanousd
-        is_owed = leases.settle(permit, units)
-        for number, more in enumerate(self._more, 1):
-            rest = cost_nanousd - left
-            part = rest if number == len(self._more) else min(rest, more.claims[0].take)
-            if leases.settle(more, dict.fromkeys(range(len(more.claims)), part)):
-                is_owed = True
-            left += part
-        return is_owed
+        first, limiter = len(known.counted), self._limiter
+        if is_late(permit, known.purses, first=first, now_s=limiter.stopwatch()):
+            limiter.metrics.late_settlement()
+        return book(
+            limiter.leases,
+            (permit, *self._more),
+            known.purses,
+            units,
+            first=first,
+            cost_nanousd=sum(one.cost_nanousd for one in paid),
+            reserved_nanousd=self._bounds.cost_nanousd or 0,
+        )
 
     def undo(self) -> None:
         """Give back all that was taken; to settle it afterwards changes nothing."""
@@ -241,6 +253,8 @@ class Admission:
     def headers(self) -> Headers:
         """What is left of the tightest limit on requests, and of the tightest on tokens."""
         headers: Headers = UNENFORCED if self.is_unenforced else ()
+        if self.eased is not None:
+            headers += self.eased.headers()
         now_s = self._limiter.stopwatch()
         parts = (self, *(self._entered.values() or self._turned_away))
         for kind, (names, _) in enumerate(self._known.by_kind):
@@ -283,6 +297,8 @@ class Admission:
             record["refused"] = self._refused_budget.id
         if self.is_spent:
             record["ended_attempts"] = True
+        if self.eased is not None:
+            record |= self.eased.record()
         return record
 
     def record(self) -> dict[str, object]:
@@ -327,11 +343,16 @@ class Admission:
             if blocking is not None:
                 raise self._budget_unavailable(blocking)
 
-    def _refusal(self, shortages: Sequence[Shortage]) -> GatewayError:
+    def _refusal(self, shortages: Sequence[Shortage]) -> GatewayError | Slowed:
         """The refusal of the limit or budget that lasts the longest, which budgets do."""
-        for one in shortages:
-            if (purse := self._purse_of(one.claim)) is not None:
-                return self._over_budget(purse, is_held=one.is_held)
+        if self.eased is not None:
+            if (slowed := self.eased.slowed(shortages)) is not None:
+                return slowed
+            shortages = self.eased.others(shortages)
+        short = [(purse, one) for one in shortages if (purse := self._purse_of(one.claim))]
+        if short:
+            self.lowers = Lowers.of(short)
+            return self._over_budget(short[0][0], is_held=short[0][1].is_held)
         worst = max(shortages, key=lambda one: -1.0 if one.wait_s is None else one.wait_s)
         limit = self._refused = self._limit_of(worst.claim)
         self._limiter.metrics.refused(limit.unit)
@@ -345,10 +366,11 @@ class Admission:
 
     def _over_budget(self, purse: Purse, *, is_held: bool = False) -> GatewayError:
         self._refused_budget = purse.budget
-        self._limiter.metrics.over_budget()
+        if self.lowers is None:  # else it isn't refused yet
+            self._limiter.metrics.over_budget()
         now_s, cost = self._limiter.clock(), self._bounds.cost_nanousd
         is_ever = cost is not None and cost <= amount_at(purse.budget, now_s)
-        left_s = max(math.ceil(purse.account.period.ends_s - now_s), 1)
+        left_s = max(math.ceil(gives_way_s(purse.account, now_s) - now_s), 1)
         words = budget_words(purse.account, cost, now_s=now_s, is_held=is_ever and is_held)
         wait_s = _HELD_S if is_held else left_s
         return BudgetExceeded(words, retry_after_s=wait_s if is_ever else None)

@@ -54,7 +54,7 @@ class Known:
 
     __slots__ = (
         *("_is_same", "by_kind", "caps_output", "claims", "counted", "purses", "settled", "shared"),
-        *("from_s", "unread", "until_s"),
+        *("acting", "from_s", "unread", "until_s"),
     )
 
     def __init__(
@@ -67,6 +67,7 @@ class Known:
     ) -> None:
         self.counted = counted
         self.purses = purses
+        self.acting = [one for one in purses if one.acts_from is not None]
         self.from_s = from_s
         self.until_s = until_s
         self.claims = [one.claim(_SOME) for one in counted]

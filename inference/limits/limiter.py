@@ -27,7 +27,13 @@ from inference.decisions.admission import (
     is_by_name,
     limits_of_model,
 )
-from inference.decisions.budgets import Account, BudgetIndex, index_budgets, is_of_model
+from inference.decisions.budgets import (
+    ROLLING,
+    Account,
+    BudgetIndex,
+    index_budgets,
+    is_of_model,
+)
 from inference.decisions.plan import Plan
 from inference.limits.admissions import Admission
 from inference.limits.counted import Counted, Known, counter_of
@@ -126,8 +132,14 @@ class Limiter:
         return Admission(self, request_id, known, bounds, further)
 
     def _state(self) -> LimitState:
+        leases = self.leases
+        late = leases.late
         return LimitState(
-            len(self.leases), self.leases.held, not self.leases.is_usable, len(self._names)
+            counters=len(leases),
+            parallel=leases.held,
+            is_away=not leases.is_usable,
+            end_users=len(self._names),
+            late=(late.counters, late.units, late.past),
         )
 
     def _known_of(
@@ -191,12 +203,14 @@ class Limiter:
             return Known(found)
 
         def is_apart(account: Account) -> bool:
-            name, period = "\0".join(account.subjects), account.period
+            name, ends_s = "\0".join(account.subjects), float(account.period.ends_s)
+            if account.budget.is_rolling:
+                ends_s = at_s + ROLLING[account.budget.period].length_s
             return self._names.is_apart(
                 account.budget.id,
                 requester.key_id,
                 name,
-                lasts_s=max(period.ends_s - at_s, 1.0),
+                lasts_s=max(ends_s - at_s, 1.0),
             )
 
         zone = self._organisations[requester.organisation_id].time_zone

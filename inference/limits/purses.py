@@ -8,13 +8,16 @@ from inference.contract.kinds import BudgetAction
 from inference.contract.snapshot import BudgetRecord
 from inference.decisions.admission import Bounds, Requester
 from inference.decisions.budgets import (
+    ROLLING,
     Account,
     account_key,
     accounts_of,
+    acts_from,
     amount_at,
     is_by_caller,
     next_change_s,
     stake_of,
+    throttle_window,
 )
 from inference.decisions.rules import zone_of
 from inference.limits.slices import Claim, Counter
@@ -27,12 +30,16 @@ IsApart = Callable[[Account], bool]
 class Purse:
     """An account that a request is counted on, and the counter it is kept by.
 
-    `is_shared` says that it is one with others whose names are too many to be counted apart.
+    `is_shared` says that it is one with others whose names are too many to be counted apart. Once
+    `acts_from` is spent, it sends requests to a cheaper model or, by its `throttle`, lets in fewer;
+    None is neither.
     """
 
     account: Account
     counter: Counter
     is_shared: bool = False
+    acts_from: int | None = None
+    throttle: Claim | None = None
 
     @property
     def budget(self) -> BudgetRecord:
@@ -85,6 +92,7 @@ def until_s(purses: Iterable[Purse], at_s: float) -> float:
 
 def _purse(account: Account, shared_by: str, at_s: float) -> Purse:
     budget = account.budget
+    rolling = ROLLING[budget.period] if budget.is_rolling else None
     counter = Counter(
         key=account_key(account, shared_by=shared_by),
         organisation_id=budget.organisation_id,
@@ -92,5 +100,21 @@ def _purse(account: Account, shared_by: str, at_s: float) -> Purse:
         amount=amount_at(budget, at_s),
         is_refundable=budget.action is BudgetAction.BLOCK,
         ends_ms=account.period.ends_s * 1000,
+        step_ms=rolling.step_s * 1000 if rolling else 0,
+        steps=rolling.steps if rolling else 0,
     )
-    return Purse(account, counter, is_shared=bool(shared_by))
+    throttle = _throttle(account, shared_by) if budget.action is BudgetAction.THROTTLE else None
+    return Purse(account, counter, bool(shared_by), acts_from(budget, at_s), throttle)
+
+
+def _throttle(account: Account, shared_by: str) -> Claim:
+    """One of the places there are in a minute."""
+    window_ms, places = throttle_window(account.budget.throttle_per_minute)
+    counter = Counter(
+        key=account_key(account, shared_by=shared_by, is_throttle=True),
+        organisation_id=account.budget.organisation_id,
+        window_ms=window_ms,
+        amount=places,
+        is_refundable=False,
+    )
+    return Claim(counter, 1, 1, is_strict=False)

@@ -24,7 +24,8 @@ class Counter:
     are whole numbers up to 2**62.
 
     One of a budget counts to `ends_ms`, in milliseconds since the epoch. What is reserved of it is
-    held like that without a window, and what was spent stays, whatever becomes of its process.
+    held like that without a window, and what was spent stays, whatever becomes of its process. One
+    that rolls lets go of what was spent more than so many `steps` of `step_ms` ago.
     """
 
     key: str
@@ -33,6 +34,8 @@ class Counter:
     amount: int
     is_refundable: bool
     ends_ms: int = 0
+    step_ms: int = 0
+    steps: int = 0
 
     @property
     def is_slots(self) -> bool:
@@ -126,6 +129,11 @@ class Slice:
         return self.left + self.pending + self.out
 
     @property
+    def used(self) -> int:
+        """How much of it was used by all, of one whose units don't come back, as last heard."""
+        return self.counter.amount - self.rest - self.elsewhere - self.left
+
+    @property
     def is_idle(self) -> bool:
         """Whether there is nothing in it that the store would have to be told."""
         return not (self.may_return or self.late or self.is_dirty or self.is_told or self.is_asked)
@@ -150,7 +158,8 @@ class Slice:
     def shortage(self, claim: Claim, now_s: float) -> "Shortage":
         """What is to be told of a claim that can't be met."""
         wait_s = max(self.ends_s - now_s, 0.0) if self.counter.window_ms else None
-        return Shortage(claim, wait_s, self.rest + self.held + self.may_return >= claim.floor)
+        is_held = self.rest + self.held + self.may_return >= claim.floor
+        return Shortage(claim, wait_s, is_held, max(self.rest + self.left, 0))
 
     def use(self, claim: Claim, now_s: float) -> None:
         """Take units that are left."""
@@ -228,12 +237,14 @@ class Permit:
 class Shortage:
     """A claim that can't be met, and for how many seconds at least; None is not known.
 
-    `is_held`: what is held for requests under way would be enough, if none of it were used.
+    `is_held`: what is held for requests under way would be enough, if none of it were used. `left`
+    is what is free now.
     """
 
     claim: Claim
     wait_s: float | None
     is_held: bool = False
+    left: int = 0
 
 
 class OutOfUnits(Exception):

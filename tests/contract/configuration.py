@@ -20,6 +20,7 @@ from inference.contract.kinds import (
     SwitchSubject,
     Task,
     TaskClass,
+    TooLong,
     UnknownPrice,
     Weekday,
 )
@@ -209,6 +210,12 @@ BUDGETS = (
         raised_to_nanousd=12_000_000_000_000,
         raised_until=1_764_500_900.5,
         is_enabled=False,
+        is_rolling=True,
+        grace_nanousd=1_000_000_000,
+        too_long=TooLong.LOWER,
+        acts_at_percent=80,
+        throttle_per_minute=30,
+        cheaper_model_id="mdl_a",
     ),
     BudgetRecord(
         "bud_b", "org_a", "all", (BudgetScope(BudgetSubject.ORGANISATION),), 0, BudgetPeriod.DAY

@@ -10,11 +10,19 @@ import pytest
 
 from inference.contract import codec
 from inference.contract.codec import CodecError
-from inference.contract.kinds import PriorityClass, Strategy, TaskClass
+from inference.contract.kinds import PriorityClass, Strategy, TaskClass, TooLong
 from inference.contract.sealing import content_digest
 from inference.contract.snapshot import TargetRecord
 from inference.contract.wire import SECTIONS
-from tests.contract.configuration import KEYS, MANIFEST, ORGANISATIONS, POOLS, PRICES, ROUTES
+from tests.contract.configuration import (
+    BUDGETS,
+    KEYS,
+    MANIFEST,
+    ORGANISATIONS,
+    POOLS,
+    PRICES,
+    ROUTES,
+)
 from tests.contract.samples import (
     DOCUMENTS,
     END,
@@ -51,7 +59,22 @@ BEFORE_LATER_FIELDS = {
     "end-before-rules": (codec.decode_end, replace(END, origin=OLD_ORIGIN)),
     "end-refused-before-rules": (codec.decode_end, replace(REFUSED_END, origin=OLD_ORIGIN)),
 }
-OLD_FILES = {*OLD_VITALS, *OLD_POOLS, *OLD_ROUTES, OLD_OPENING, *BEFORE_LATER_FIELDS}
+WITH_NULLS = {
+    "end-with-nulls": (codec.decode_end, END),
+    "end-refused-with-nulls": (codec.decode_end, REFUSED_END),
+}
+OLD_BUDGETS = "section-budgets-before-actions"
+OLD_FILES = {
+    *(
+        OLD_BUDGETS,
+        *WITH_NULLS,
+        *OLD_VITALS,
+        *OLD_POOLS,
+        *OLD_ROUTES,
+        OLD_OPENING,
+        *BEFORE_LATER_FIELDS,
+    )
+}
 # what these hold is data, not fields
 MAPPINGS = {
     *("sections", "engine_arguments", "inflight", "decision"),
@@ -119,6 +142,20 @@ def test_pools_of_earlier_writers_have_the_defaults_of_what_came_later() -> None
     )
 
 
+def test_budgets_of_earlier_writers_are_of_the_calendar_and_do_nothing_new() -> None:
+    first, second = codec.decode_section("budgets", read_old(OLD_BUDGETS))
+    assert second == BUDGETS[1]
+    assert first == replace(
+        BUDGETS[0],
+        is_rolling=False,
+        grace_nanousd=0,
+        too_long=TooLong.REFUSE,
+        acts_at_percent=100,
+        throttle_per_minute=60,
+        cheaper_model_id=None,
+    )
+
+
 def test_routes_of_earlier_writers_keep_their_strategy_and_their_time_outs() -> None:
     first, second, third = (codec.decode_section("routes", read_old(file)) for file in OLD_ROUTES)
     before_rules = replace(
@@ -154,6 +191,12 @@ def test_openings_of_earlier_writers_are_of_the_first_attempt() -> None:
 @pytest.mark.parametrize("file", BEFORE_LATER_FIELDS)
 def test_what_was_written_before_later_fields_has_their_defaults(file: str) -> None:
     decode, value = BEFORE_LATER_FIELDS[file]
+    assert decode(read_old(file)) == value
+
+
+@pytest.mark.parametrize("file", WITH_NULLS)
+def test_what_was_written_with_all_that_says_nothing_is_read_as_without(file: str) -> None:
+    decode, value = WITH_NULLS[file]
     assert decode(read_old(file)) == value
 
 

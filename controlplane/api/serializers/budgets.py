@@ -12,12 +12,14 @@ from controlplane.api.serializers.strict import (
     StrictSerializer,
     whole,
 )
+from controlplane.decisions.budget_effects import Effect
 from controlplane.decisions.budgets import BudgetState
 from controlplane.models.kinds import (
     budget_actions,
     budget_periods,
     budget_subjects,
     choices_of,
+    too_long_policies,
     unknown_prices,
 )
 from controlplane.services.budgets import MOST_PERCENT, MOST_THRESHOLDS
@@ -67,10 +69,38 @@ class BudgetSerializer(OwnedSerializer):
     period = serializers.ChoiceField(
         choices=budget_periods(), help_text="By the calendar, in the organisation's time zone."
     )
+    is_rolling = serializers.BooleanField(
+        required=False,
+        help_text="Not by the calendar: the last 60 minutes, 24 hours, 7, 30 or 90 days at any "
+        "moment.",
+    )
     action = serializers.ChoiceField(
         choices=budget_actions(),
         required=False,
-        help_text="`block` refuses what may cost more than is left; `notify` only tells.",
+        help_text="`block` refuses what may cost more than is left; `throttle` lets in fewer and "
+        "`cheaper` sends to a cheaper model once a share is spent; `notify` only tells.",
+    )
+    too_long = serializers.ChoiceField(
+        choices=too_long_policies(),
+        required=False,
+        help_text="What blocking ones do if a shorter answer would fit: `lower` its maximum to "
+        "what is left buys.",
+    )
+    acts_at_percent = whole(
+        BUDGET_BOUNDS["acts_at_percent"],
+        required=False,
+        help_text="The share of the amount from which `throttle` and `cheaper` act.",
+    )
+    throttle_per_minute = whole(
+        BUDGET_BOUNDS["throttle_per_minute"],
+        required=False,
+        help_text="So many requests are let in then; others wait, as long as for a worker.",
+    )
+    cheaper_model = serializers.CharField(
+        required=False,
+        allow_null=True,
+        max_length=255,
+        help_text="Name or id; shown as the id. Null, or no target of the route: its cheapest.",
     )
     unknown_price = serializers.ChoiceField(
         choices=unknown_prices(),
@@ -82,6 +112,7 @@ class BudgetSerializer(OwnedSerializer):
         required=False,
         help_text="So much more than the amount is let through before a request is refused.",
     )
+    grace_nanousd = BudgetNanoUsdField(required=False, help_text="So much more besides.")
     thresholds_percent = serializers.ListField(
         child=serializers.IntegerField(min_value=1, max_value=MOST_PERCENT),
         required=False,
@@ -93,6 +124,12 @@ class BudgetSerializer(OwnedSerializer):
     )
     raised_until = serializers.DateTimeField(read_only=True, allow_null=True)
     is_enabled = serializers.BooleanField(required=False)
+    owner = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        max_length=100,
+        help_text="Whom people may turn to who are refused; shown to them.",
+    )
     counts = serializers.CharField(read_only=True, help_text="The same in words.")
 
 
@@ -156,6 +193,14 @@ class BudgetAccountSerializer(serializers.Serializer[Any]):
     unknown_cost = serializers.IntegerField(
         read_only=True, help_text="Attempts whose cost nobody knows; they add nothing."
     )
+    late_nanousd = NanoUsdField(
+        read_only=True,
+        allow_null=True,
+        help_text="Reserved again by gateway processes that had been taken for dead.",
+    )
+    late_past_nanousd = NanoUsdField(
+        read_only=True, allow_null=True, help_text="What of that went past the amount."
+    )
     forecast = BudgetForecastSerializer(read_only=True, allow_null=True)
 
 
@@ -178,6 +223,14 @@ class BudgetPastSerializer(serializers.Serializer[Any]):
     most_nanousd = NanoUsdField(read_only=True, help_text="Of the account that spent the most.")
 
 
+class BudgetEffectSerializer(serializers.Serializer[Any]):
+    """What became of requests because of the budget, in the hours of the present period."""
+
+    effect = serializers.ChoiceField(choices=choices_of(Effect), read_only=True)
+    requests = serializers.IntegerField(read_only=True)
+    last_at = serializers.DateTimeField(read_only=True)
+
+
 class BudgetStatusSerializer(serializers.Serializer[Any]):
     period = BudgetPeriodSerializer(read_only=True)
     time_zone = serializers.CharField(read_only=True)
@@ -195,5 +248,6 @@ class BudgetStatusSerializer(serializers.Serializer[Any]):
         read_only=True, allow_null=True, help_text="Null to roles that don't read all of it."
     )
     accounts = BudgetAccountSerializer(many=True, read_only=True)
+    effects = BudgetEffectSerializer(source="effects_told", many=True, read_only=True)
     previous_period = BudgetPeriodSerializer(read_only=True)
     previous = BudgetPastSerializer(read_only=True, allow_null=True)

@@ -175,8 +175,14 @@ class BudgetVerdictSerializer(serializers.Serializer[Any]):
         child=serializers.CharField(), help_text="Those it counts it for, one for each scope."
     )
     period = _word(BudgetPeriod)
-    ends_at = serializers.DateTimeField(help_text="When the period of this request ends.")
-    left_nanousd = serializers.CharField(help_text=_MONEY)
+    is_rolling = serializers.BooleanField()
+    ends_at = serializers.DateTimeField(
+        allow_null=True, help_text="When the period of this request ends; null: it rolls."
+    )
+    amount_nanousd = serializers.CharField(help_text=f"{_MONEY} What may be spent in its period.")
+    left_nanousd = serializers.CharField(
+        help_text=f"{_MONEY} All of it where `is_spending_known` is false."
+    )
     reserves_nanousd = serializers.CharField(
         allow_null=True, help_text=f"{_MONEY} Null: its cost is unknown, which is refused."
     )
@@ -282,5 +288,9 @@ class ExplanationSerializer(serializers.Serializer[Any]):
     )
     record = serializers.DictField(
         allow_null=True, help_text="The decision record, as the gateway would write it."
+    )
+    is_spending_known = serializers.BooleanField(
+        help_text="Whether what is left of budgets was asked of the state store; it is told to "
+        "roles of the whole organisation."
     )
     notes = serializers.ListField(child=serializers.CharField(), help_text="What isn't known.")

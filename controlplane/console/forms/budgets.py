@@ -15,7 +15,7 @@ from controlplane.decisions.subjects import WHOLE, kind_words
 from controlplane.errors import Invalid
 from controlplane.models import Budget
 from controlplane.models.budgets import default_thresholds
-from controlplane.models.kinds import budget_actions, unknown_prices
+from controlplane.models.kinds import budget_actions, too_long_policies, unknown_prices
 from controlplane.models.rows import LABEL_LENGTH
 from controlplane.selectors.keys import list_keys
 from controlplane.selectors.models import list_models
@@ -23,8 +23,14 @@ from controlplane.selectors.names import list_names
 from controlplane.selectors.projects import list_projects
 from controlplane.selectors.routes import list_routes
 from controlplane.selectors.teams import list_teams
-from controlplane.services.budgets import placed_scopes
-from inference.contract.kinds import BudgetAction, BudgetPeriod, BudgetSubject, UnknownPrice
+from controlplane.services.budgets import placed_model, placed_scopes
+from inference.contract.kinds import (
+    BudgetAction,
+    BudgetPeriod,
+    BudgetSubject,
+    TooLong,
+    UnknownPrice,
+)
 from inference.contract.params import BUDGET_BOUNDS, MAX_BUDGET_SCOPES
 
 _SUBJECTS = [
@@ -56,13 +62,18 @@ class BudgetForm(NounForm):
 
     risky: ClassVar[frozenset[str]] = frozenset(
         ("scopes", "amount_nanousd", "period", "action", "unknown_price", "grace_percent")
-    ) | {"is_enabled"}
+    ) | {
+        *("is_enabled", "is_rolling", "grace_nanousd", "too_long"),
+        *("acts_at_percent", "throttle_per_minute", "cheaper_model"),
+    }
     groups = (
         ("For whom", ("subject_1", "which_1", "subject_2", "which_2", "subject_3", "which_3")),
-        ("How much", ("amount_nanousd", "period")),
+        ("How much", ("amount_nanousd", "period", "is_rolling")),
+        ("What happens", ("action", "thresholds_percent", "is_enabled", "owner")),
+        ("If it blocks", ("grace_percent", "grace_nanousd", "too_long", "unknown_price")),
         (
-            "What happens",
-            ("action", "grace_percent", "unknown_price", "thresholds_percent", "is_enabled"),
+            "If it slows down or takes the cheaper",
+            ("acts_at_percent", "throttle_per_minute", "cheaper_model"),
         ),
     )
 
@@ -84,11 +95,49 @@ class BudgetForm(NounForm):
         initial=BudgetPeriod.MONTH.value,
         help_text="By the calendar, in the organisation's time zone; weeks begin on Monday.",
     )
+    is_rolling = BooleanField(
+        label="Rolling",
+        required=False,
+        help_text="Not by the calendar: at any moment the last 60 minutes, 24 hours, 7, 30 or 90 "
+        "days count.",
+    )
     action = ChoiceField(
         label="If too little is left",
         choices=budget_actions,
         initial=BudgetAction.BLOCK.value,
-        help_text="Block refuses what may cost more than is left. Notify serves and tells.",
+        help_text="Block refuses what may cost more than is left. Cheaper and throttle serve on, "
+        "by a cheaper model or more slowly. Notify serves and tells.",
+    )
+    owner = CharField(
+        label="Owner",
+        required=False,
+        max_length=LABEL_LENGTH,
+        help_text="A name or address: people who are refused are told to turn there.",
+    )
+    grace_nanousd = DollarsField(
+        label="Grace, USD", max_value=_MOST, initial=0, help_text="Besides the share."
+    )
+    too_long = ChoiceField(
+        label="If a shorter answer would fit",
+        choices=too_long_policies,
+        initial=TooLong.REFUSE.value,
+        help_text="Lower has the answer's maximum lowered to what is left buys, and says so in a "
+        "header.",
+    )
+    acts_at_percent = IntegerField(
+        label="From, % of the amount", initial=100, **bounds_of(BUDGET_BOUNDS["acts_at_percent"])
+    )
+    throttle_per_minute = IntegerField(
+        label="Requests a minute",
+        initial=60,
+        **bounds_of(BUDGET_BOUNDS["throttle_per_minute"]),
+        help_text="Of throttle: evenly spread; others wait as long as their route lets them.",
+    )
+    cheaper_model = CharField(
+        label="Cheaper model",
+        required=False,
+        max_length=255,
+        help_text="Of cheaper: name or id. Empty, or where a route lacks it: the route's cheapest.",
     )
     grace_percent = IntegerField(
         label="Grace, %",
@@ -123,9 +172,12 @@ class BudgetForm(NounForm):
         thresholds = given.get("thresholds_percent", default_thresholds())
         if not isinstance(thresholds, str):
             given["thresholds_percent"] = ", ".join(map(str, thresholds))
+        if (model := given.get("cheaper_model")) is not None:
+            given["cheaper_model"] = list_names(self.scope.access, {model}).get(model, model)
         self.initial = given
         for place in range(1, MAX_BUDGET_SCOPES + 1):
             self.fields[_which_field(place)].widget.attrs["list"] = "subjects"
+        self.fields["cheaper_model"].widget.attrs["list"] = "subjects"
 
     @classmethod
     def initial_of(cls, row: Budget) -> dict[str, Any]:
@@ -136,7 +188,15 @@ class BudgetForm(NounForm):
         found = super().clean() or {}
         found["scopes"] = self._scopes(found)
         found["thresholds_percent"] = self._thresholds(found.get("thresholds_percent") or "")
+        found["cheaper_model"] = self._model(found.get("cheaper_model") or None)
         return found
+
+    def _model(self, asked: str | None) -> str | None:
+        try:
+            return placed_model(self.scope.organisation, asked)
+        except Invalid as error:
+            self.place_error("cheaper_model", error.fields["cheaper_model"])
+            return None
 
     def _scopes(self, found: Mapping[str, Any]) -> list[dict[str, Any]]:
         asked = [
@@ -192,8 +252,10 @@ class BudgetForm(NounForm):
         return {**first, "scopes": self.cleaned_data["scopes"], **own}
 
     def shown(self, name: str, value: Any) -> str:
-        if name == "amount_nanousd" and value is not None:
+        if name in ("amount_nanousd", "grace_nanousd") and value is not None:
             return dollars(int(value))
+        if name == "cheaper_model" and value is not None:
+            return str(list_names(self.scope.access, {value}).get(value, value))
         if name == "scopes":
             return scopes_words(value or (), self._names_in(value or ()))
         if name == "thresholds_percent":

@@ -15,7 +15,7 @@ from controlplane.console.diffs import Line
 from controlplane.console.formats import clock
 from controlplane.console.forms.base import NounForm
 from controlplane.console.lists import Empty, ListPage, NounTable
-from controlplane.console.nouns import ALERT_RULES, ALERTS, DELIVERIES
+from controlplane.console.nouns import ALERT_RULES, ALERTS, BUDGETS, DELIVERIES
 from controlplane.console.pages import Action, Crumb, Page
 from controlplane.console.tables.alerts import (
     AlertTable,
@@ -25,11 +25,18 @@ from controlplane.console.tables.alerts import (
     state_of_alert,
     words_of_state,
 )
-from controlplane.decisions.alert_kinds import EpisodeState, condition_words, value_words
+from controlplane.decisions.alert_kinds import (
+    AlertKind,
+    EpisodeState,
+    condition_words,
+    value_words,
+)
 from controlplane.errors import Conflict, NotAllowed
 from controlplane.models import Episode
 from controlplane.selectors.alert_filters import AlertFilters
 from controlplane.selectors.alerts import in_organisation, list_episodes
+from controlplane.selectors.budget_places import budget_of_place
+from controlplane.selectors.budgets import list_budgets
 from controlplane.services.actors import Actor
 from controlplane.services.drafts import Draft
 from controlplane.services.episodes import update_episode
@@ -38,6 +45,7 @@ TABS = (
     ("Active", "alerts"),
     ("History", "alerts-history"),
     ("Rules", "alert_rules"),
+    ("Service levels", "service_levels"),
     ("Silences", "silences"),
     ("Channels", "channels"),
     ("Deliveries", "deliveries"),
@@ -173,13 +181,21 @@ class AlertDetail(DetailPage):
         found = [
             Fact("Rule", row.name, url=rule),
             Fact("Condition", condition_words(row.kind, row.threshold, row.window_s, 0)),
-            Fact("Where", place_of(row)),
+            Fact("Where", place_of(row), url=self._budget_url(row)),
             Fact("Value", value_words(row.kind, row.value), unit=clock(row.seen_at, zone)),
             Fact("At its worst", value_words(row.kind, row.peak)),
             Fact("Severity", row.severity.capitalize()),
             Fact("Fired", clock(row.opened_at, zone)),
             Fact("Told", told, url=f"{DELIVERIES.list_url()}?episode={row.pk}"),
         ]
+        if row.detail:
+            found.insert(4, Fact("Compared", row.detail))
+        if row.runbook:
+            found.insert(4, Fact("Runbook", row.runbook, url=row.runbook))
+        if row.escalated:
+            found.append(Fact("Nobody took it up", f"{row.escalated} further channels were told"))
+        if row.is_flapping:
+            found.append(Fact("Flaps", "fired three times within an hour"))
         if row.acknowledged_at is not None:
             at = clock(row.acknowledged_at, zone)
             found.append(Fact("Acknowledged", f"{at} by {row.acknowledged_by}"))
@@ -188,6 +204,14 @@ class AlertDetail(DetailPage):
         if row.resolved_at is not None:
             found.append(Fact("Ended", f"{clock(row.resolved_at, zone)}. {row.resolved_why}"))
         return (*found, Fact("Id", row.pk, is_mono=True))
+
+    def _budget_url(self, row: Episode) -> str:
+        """The page of the budget that an alert is about, if it is about one that is there."""
+        if row.kind != AlertKind.BUDGET_USED:
+            return ""
+        budget_id = budget_of_place(row.subject_id)
+        is_there = list_budgets(self.scope.access).filter(pk=budget_id).exists()
+        return BUDGETS.detail_url(budget_id) if is_there else ""
 
 
 _SNOOZES = {"snooze-1h": timedelta(hours=1), "snooze-8h": timedelta(hours=8)}

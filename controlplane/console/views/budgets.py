@@ -12,7 +12,9 @@ from controlplane.bridge.budget_status import read_standings, read_status
 from controlplane.console.api_calls import changing, reading
 from controlplane.console.budget_facts import (
     account_line,
+    effects_words,
     figures_of,
+    late_words,
     past_words,
     state_of,
     subjects_words,
@@ -38,10 +40,12 @@ from controlplane.decisions.budgets import (
     budget_words,
     period_words,
     scopes_words,
+    state_with,
 )
 from controlplane.models import Budget
 from controlplane.selectors.budget_filters import BudgetFilters
 from controlplane.selectors.budgets import list_budgets, list_corrections, list_scope_names
+from controlplane.selectors.names import list_names
 from controlplane.services.actors import Actor
 from controlplane.services.budgets import (
     create_budget,
@@ -102,7 +106,10 @@ class BudgetDetail(DetailPage):
 
     def state_of(self, row: Budget) -> State:
         first = next(iter(self.status.accounts), None)
-        return state_of(row, None if first is None else first.balance)
+        if first is None:
+            return state_of(row, None)
+        ago_s = self.status.refused_s_ago
+        return state_of(row, first.balance, state_with(first.balance, refused_s_ago=ago_s))
 
     def actions_of(self, row: Budget) -> Sequence[Action]:
         found = list(super().actions_of(row))
@@ -127,13 +134,16 @@ class BudgetDetail(DetailPage):
         status = self.status
         past = past_words(status.previous, status.previous_period, row.action, self.scope.zone)
         known = status.totals is not None
+        effects = effects_words(status.effects, self.scope.zone)
         return (
-            Fact("Allows", f"{dollars(row.amount_nanousd)} {period_words(row.period)}"),
+            Fact("Allows", f"{dollars(row.amount_nanousd)} {self._period_words(row)}"),
             *raised,
             Fact("For", scopes_words(row.scopes, self.names)),
             Fact("Counts", what_counts(row, self.names)),
-            Fact("Then", action_words(row.action, row.unknown_price, row.grace_percent)),
+            Fact("Then", action_words(status.record, self._cheaper_name(row))),
+            *((Fact("Owner", row.owner),) if row.owner else ()),
             Fact("Thresholds", ", ".join(f"{one} %" for one in row.thresholds_percent) or "none"),
+            *((Fact("Did", effects),) if effects else ()),
             *((Fact("Would have", past),) if known else ()),
             Fact("Id", row.pk, is_mono=True),
             Fact("Version", str(row.version)),
@@ -152,6 +162,7 @@ class BudgetDetail(DetailPage):
             "figure": "" if chart is None else json.dumps(chart.figure, separators=(",", ":")),
             "first_words": "" if first is None else subjects_words(first.subjects),
             "lines": lines if status.is_each else (),
+            "late": late_words(status.accounts),
             "corrections": [
                 (one, _WHY.get(one.why, one.why))
                 for one in list_corrections(row, most=_CORRECTIONS)
@@ -159,6 +170,13 @@ class BudgetDetail(DetailPage):
             if status.totals is not None
             else (),
         }
+
+    def _period_words(self, row: Budget) -> str:
+        return period_words(row.period, is_rolling=row.is_rolling)
+
+    def _cheaper_name(self, row: Budget) -> str | None:
+        model = row.cheaper_model
+        return list_names(self.scope.access, {model}).get(model) if model else None
 
     def _url(self, account: Any) -> str:
         for one in account.subjects:
@@ -229,6 +247,7 @@ class BudgetRaise(EditPage):
             row.amount_nanousd,
             row.period,
             scopes_words(row.scopes, list_scope_names(self.scope.access, (row,))),
+            is_rolling=row.is_rolling,
         )
         reach = [Reach("The budget", own)]
         if values["raised_to_nanousd"] is None:
@@ -273,4 +292,5 @@ class BudgetDelete(DeletePage):
 
     def _words(self, row: Budget) -> str:
         names = list_scope_names(self.scope.access, (row,))
-        return budget_words(row.amount_nanousd, row.period, scopes_words(row.scopes, names))
+        about = scopes_words(row.scopes, names)
+        return budget_words(row.amount_nanousd, row.period, about, is_rolling=row.is_rolling)

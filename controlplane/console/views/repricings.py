@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.urls import reverse
 
@@ -19,7 +20,7 @@ from controlplane.console.nouns import CORRECTIONS, REPRICINGS
 from controlplane.console.pages import Action
 from controlplane.console.repricing_facts import AT_WORK, STATES, groups_of, side_line
 from controlplane.console.tables.repricings import CorrectionTable, RepricingTable
-from controlplane.errors import Conflict
+from controlplane.errors import Conflict, NotAllowed
 from controlplane.models import Repricing, RepricingState, SpendCorrection
 from controlplane.selectors.correction_filters import CorrectionFilters, RepricingFilters
 from controlplane.selectors.names import list_names
@@ -34,7 +35,16 @@ from controlplane.services.repricings import (
 )
 
 
-class RepricingList(ListPage):
+class _WholeList(ListPage):
+    """A list that is for roles of the whole organisation."""
+
+    def rows(self) -> QuerySet[Any]:
+        if not self.scope.access.reads_organisation(self.scope.organisation.pk):
+            raise NotAllowed("What was corrected is told to roles of the whole organisation.")
+        return super().rows()
+
+
+class RepricingList(_WholeList):
     noun = REPRICINGS
     selector = staticmethod(list_repricings)
     filters = RepricingFilters
@@ -181,7 +191,7 @@ class RepricingAct(ActPage):
         return act(actor, repricing_id=row.pk, expected_version=expected_version)
 
 
-class CorrectionList(ListPage):
+class CorrectionList(_WholeList):
     noun = CORRECTIONS
     selector = staticmethod(list_corrections)
     filters = CorrectionFilters

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_safe
 from django_htmx.http import HttpResponseClientRedirect
 
 from controlplane.console.api_calls import reading
+from controlplane.console.budget_traces import budgets_of_request
 from controlplane.console.filtering import Chip, address
 from controlplane.console.formats import cost as cost_of
 from controlplane.console.forms.requests import FOLDED, SUGGESTED, TIMES, dress
@@ -157,6 +158,7 @@ def request_detail(request: HttpRequest, scope: Scope, event_id: str) -> HttpRes
         "waterfall": draw(row, charges, links),
         "lines": price_lines(charges),
         "decision": None if row.decision is None else as_text(row.decision),
+        "budgets": budgets_of_request(scope, row),
         "labels": get_labels_of_day(
             scope.access,
             scope.organisation,
