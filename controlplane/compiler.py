@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from controlplane.decisions.prices import ahead
 from controlplane.models import (
     Budget,
     CatalogueModel,
@@ -52,7 +53,7 @@ from inference.contract.kinds import (
     TooLong,
     UnknownPrice,
 )
-from inference.contract.params import TARGET_BOUNDS
+from inference.contract.params import PRICE_FIELDS, TARGET_BOUNDS
 from inference.contract.snapshot import (
     BudgetRecord,
     BudgetScope,
@@ -137,15 +138,20 @@ def _models() -> Iterable[ModelRecord]:
 
 
 def _prices() -> Iterable[PriceRecord]:
-    for row in Price.objects.all():
-        yield PriceRecord(
-            id=row.pk,
-            organisation_id=row.organisation_id,
-            model_id=row.model_id,
-            input_nanousd_per_mtok=row.input_nanousd_per_mtok,
-            output_nanousd_per_mtok=row.output_nanousd_per_mtok,
-            cached_input_nanousd_per_mtok=row.cached_input_nanousd_per_mtok,
-        )
+    """Of each price what was in force at its last edit and what begins later.
+
+    So an edit elsewhere makes the same records, whatever began meanwhile.
+    """
+    for row in Price.objects.filter(removed_at__isnull=True).prefetch_related("versions"):
+        for version in ahead(row.versions.all(), row.updated_at):
+            yield PriceRecord(
+                id=version.pk,
+                organisation_id=row.organisation_id,
+                model_id=row.model_id,
+                pool_id=row.pool_id,
+                effective_from=version.effective_from.timestamp(),
+                **{name: getattr(version, name) for name in PRICE_FIELDS},
+            )
 
 
 def _pools() -> Iterable[PoolRecord]:

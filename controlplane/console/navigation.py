@@ -66,6 +66,10 @@ GROUPS = (
             Item("Spend", "spend", "chart"),
             Item("Budgets", "budgets", "budget", ("budget",)),
             Item("Prices", "prices", "price", ("price",)),
+            Item("GPU cost", "own-costs", "system", (), Needs.WHOLE_ORGANISATION),
+            Item("GPU prices", "gpu_prices", "price", ("gpu-price",)),
+            Item("Repricings", "repricings", "restart", ("repricing",), Needs.WHOLE_ORGANISATION),
+            Item("Corrections", "corrections", "edit", ("correction",), Needs.WHOLE_ORGANISATION),
         ),
     ),
     Group(

@@ -177,7 +177,9 @@ class Attempt:
         if most is not None and not self.was_sent:
             most = 0
         if usage is None:
-            return ChargeKind.ESTIMATED, None if most is None else 0, most
+            is_due = price is not None and self.error is None
+            fee = price.request_nanousd if price is not None and is_due else 0
+            return ChargeKind.ESTIMATED, None if most is None else fee, most
         cost = cost_of(usage, price)
         if self.error is None and is_complete(usage):
             return ChargeKind.FINAL, cost, cost

@@ -117,7 +117,7 @@ class Exchange:
         assert identity is not None
         assert snapshot is not None
         now = services.clock()
-        ground = services.grounds.of(snapshot)
+        ground = services.grounds.of(snapshot, now)
         self._way = way = ground.way(identity, request.model)
         headers, facts = self.downstream.headers, request.facts
         looked_at = None if way is None else way.looked_at

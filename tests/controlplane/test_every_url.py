@@ -67,6 +67,9 @@ NOUNS: Mapping[str, Noun] = {
     "key": Noun(OF_A, OPERATORS | {"team operator"}),
     "model": Noun(OF_A, OPERATORS),
     "price": Noun(OF_A, FINANCE),
+    "repricing": Noun(WHOLE, FINANCE),
+    "correction": Noun(WHOLE, FINANCE),
+    "gpu-price": Noun(OF_A, FINANCE),
     "pool": Noun(OF_A, OPERATORS),
     "route": Noun(OF_A, OPERATORS),
     # those here are of the canary project and of the key in it
@@ -101,6 +104,12 @@ PLACES: Mapping[str, frozenset[str]] = {
     "api-explain": WITH_A_ROLE,
     "usage": WITH_A_ROLE,
     "api-usage": WITH_A_ROLE,
+    "price-export": WITH_A_ROLE,
+    "price-import": FINANCE | {"admin of b"},
+    **dict.fromkeys(("api-price-export", "api-price-unpriced"), WITH_A_ROLE),
+    **dict.fromkeys(("api-price-import", "api-price-preview"), FINANCE | {"admin of b"}),
+    "api-own-cost": WHOLE | {"admin of b"},
+    "own-costs": WHOLE,
     "live": WHOLE,
     "api-live": WHOLE | {"admin of b"},
     "api-attention": WHOLE | {"admin of b"},
@@ -246,6 +255,7 @@ def world(actor: Actor, make_standing_caller: Callable[..., Caller]) -> World:
         "budget": admin.made("/budgets/", budget)["id"],
         "switch": admin.made("/switches/", switch)["id"],
         "price": admin.made("/prices/", {**price, "output_nanousd_per_mtok": "2"})["id"],
+        **_put_right(admin),
         "request": end.event_id,
         "snapshot": str(_newest_version(a)),
         "audit": str(_newest_entry(a)),
@@ -269,6 +279,19 @@ def _alerts(admin: Caller) -> dict[str, str]:
     bodies = (rule, silence, channel, {"channel": "canary-channel"})
     made = [admin.made(*one)["id"] for one in zip(paths, bodies, strict=True)]
     return dict(zip(ALERTS, (alert.pk, *made), strict=True))
+
+
+def _put_right(admin: Caller) -> dict[str, str]:
+    """The ids of a repricing and of a correction."""
+    period = {"since": NOON.isoformat(), "until": timezone.now().isoformat(), "reason": "canary"}
+    amount = {"subject": "organisation", "amount_nanousd": "1", "reason": "canary"}
+    gpu = {"gpu_type": "H100", "capacity_class": "spot", "hour_nanousd": "1"}
+    gpu["effective_from"] = (timezone.now() + timedelta(days=1)).isoformat()
+    return {
+        "gpu-price": admin.made("/gpu-prices/", gpu)["id"],
+        "repricing": admin.made("/repricings/", period)["id"],
+        "correction": admin.made("/corrections/", amount)["id"],
+    }
 
 
 def _newest_version(organisation: Organisation) -> int:
