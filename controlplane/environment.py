@@ -70,6 +70,7 @@ class ProcessSettings(BaseSettings):
     allow_private_webhooks: bool = False
     smtp_url: SecretStr | None = None
     mail_from: str = Field(default="headworks@localhost", pattern=r"^[^@\s<>]+@[^@\s<>]+$")
+    slack_api_url: str = Field(default="https://slack.com/api/", pattern=r"^https?://[^\s?#]+/$")
     console_url: str | None = Field(default=None, pattern=r"^https?://[^\s/?#]+$")
     allowed_hosts: Words = ("localhost", "127.0.0.1", "[::1]")
     trusted_origins: Words = ()

@@ -35,6 +35,7 @@ from controlplane.api.views.reports import (
 from controlplane.api.views.requests import RequestView
 from controlplane.api.views.routes import RouteView
 from controlplane.api.views.service_accounts import ServiceAccountView
+from controlplane.api.views.service_levels import ServiceLevelView
 from controlplane.api.views.snapshots import SnapshotView
 from controlplane.api.views.spend import SpendView
 from controlplane.api.views.switches import SwitchView
@@ -58,6 +59,7 @@ router.register("budgets", BudgetView, basename="api-budget")
 router.register("switches", SwitchView, basename="api-switch")
 router.register("alerts", AlertView, basename="api-alert")
 router.register("alert-rules", AlertRuleView, basename="api-alert-rule")
+router.register("service-levels", ServiceLevelView, basename="api-service-level")
 router.register("silences", SilenceView, basename="api-silence")
 router.register("channels", ChannelView, basename="api-channel")
 router.register("deliveries", DeliveryView, basename="api-delivery")

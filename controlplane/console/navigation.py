@@ -83,7 +83,7 @@ GROUPS = (
                 "alerts",
                 "bell",
                 (
-                    *("alert", "alert_rules", "silences", "silence"),
+                    *("alert", "alert_rules", "service_levels", "silences", "silence"),
                     *("channels", "channel", "deliveries", "delivery"),
                 ),
                 Needs.WHOLE_ORGANISATION,

@@ -137,6 +137,7 @@ from controlplane.console.views.service_accounts import (
     TokenCreate,
     TokenRevoke,
 )
+from controlplane.console.views.service_levels import LevelList
 from controlplane.console.views.snapshots import SnapshotDetail, SnapshotList, SnapshotRestore
 from controlplane.console.views.spend import SpendPage
 from controlplane.console.views.switches import (
@@ -204,6 +205,7 @@ urlpatterns = [
     path("alerts/rules/<str:pk>/", RuleDetail.as_view(), name="alert-rule"),
     path("alerts/rules/<str:pk>/edit/", RuleEdit.as_view(), name="alert-rule-edit"),
     path("alerts/rules/<str:pk>/delete/", RuleDelete.as_view(), name="alert-rule-delete"),
+    path("alerts/levels/", LevelList.as_view(), name="service_levels"),
     path("alerts/silences/", SilenceList.as_view(), name="silences"),
     path("alerts/silences/new/", SilenceCreate.as_view(), name="silence-create"),
     path("alerts/silences/<str:pk>/", SilenceDetail.as_view(), name="silence"),

@@ -17,7 +17,7 @@ from controlplane.models.budgets import (
     BudgetReading,
     BudgetUpkeep,
 )
-from controlplane.models.channels import Channel, Delivery, RuleChannel
+from controlplane.models.channels import Channel, Delivery, RuleChannel, SlackCall
 from controlplane.models.gateways import GatewaySetting
 from controlplane.models.idempotency import KeptAnswer
 from controlplane.models.keys import Key, KeyDigest, KeyRoute
@@ -105,6 +105,7 @@ __all__ = [
     "RuleMinute",
     "ServiceAccount",
     "Silence",
+    "SlackCall",
     "Statement",
     "StatementRow",
     "Switch",

@@ -178,6 +178,7 @@ def world(actor: Actor, make_standing_caller: Callable[..., Caller]) -> World:
         "replay": admin.made("/replays/", draft)["id"],
         "limit": admin.made("/limits/", limit)["id"],
         **_alerts(admin),
+        "service-level": admin.get("/routes/").json()["results"][0]["id"],
         "budget": admin.made("/budgets/", budget)["id"],
         "switch": admin.made("/switches/", switch)["id"],
         "price": admin.made("/prices/", {**price, "output_nanousd_per_mtok": "2"})["id"],

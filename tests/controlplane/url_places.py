@@ -47,6 +47,7 @@ NOUNS: Mapping[str, Noun] = {
     "report-schedule": Noun(WHOLE, FINANCE),
     "statement": Noun(WHOLE, FINANCE),
     **dict.fromkeys(ALERTS, Noun(WHOLE, OPERATORS)),
+    "service-level": Noun(WHOLE, frozenset()),
     "request": Noun(OF_A, frozenset()),
     "snapshot": Noun(WHOLE, OPERATORS),
     "audit": Noun(WHOLE, frozenset()),
@@ -59,9 +60,8 @@ NOUNS: Mapping[str, Noun] = {
 }
 # What isn't one row of a noun: who gets an answer that isn't a refusal.
 PLACES: Mapping[str, frozenset[str]] = {
-    "status": ANYBODY,
-    "api-schema": ANYBODY,
-    "api-docs": ANYBODY,
+    **dict.fromkeys(("status", "api-schema", "api-docs"), ANYBODY),
+    "slack-acts": frozenset(),
     "api-me": KNOWN,
     "me": KNOWN,
     "my": KNOWN,
