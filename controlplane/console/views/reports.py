@@ -262,7 +262,10 @@ class ExportsPart(ReportsOfAll):
             file_format=ExportFormat(values["format"]),
         )
         asked = QueryDict(mutable=True)
-        asked.update({name: str(values[name]) for name in ("since", "until", "group_by")})
+        since, until = values["since"], values["until"]
+        is_month = since.day == 1 and until == month_after(since)
+        ends = {"month": f"{since:%Y-%m}"} if is_month else {"since": since, "until": until}
+        asked.update({"group_by": values["group_by"], **{k: str(v) for k, v in ends.items()}})
         return HttpResponseRedirect(f"{reverse('reports')}?{asked.urlencode()}#files")
 
 
