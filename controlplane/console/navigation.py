@@ -64,6 +64,13 @@ GROUPS = (
         "Cost",
         (
             Item("Spend", "spend", "chart"),
+            Item(
+                "Reports",
+                "reports",
+                "list",
+                ("report", "report_schedules"),
+                Needs.WHOLE_ORGANISATION,
+            ),
             Item("Budgets", "budgets", "budget", ("budget",)),
             Item("Prices", "prices", "price", ("price",)),
             Item("GPU cost", "own-costs", "system", (), Needs.WHOLE_ORGANISATION),

@@ -62,6 +62,9 @@ KEYS = Noun("keys", "key", "Keys", "Admin")
 BUDGETS = Noun("budgets", "budget", "Budgets", "Cost")
 LIMITS = Noun("limits", "limit", "Limits", "Govern")
 SWITCHES = Noun("switches", "switch", "Kill switches", "Govern")
+REPORT_SCHEDULES = Noun(
+    "report_schedules", "report schedule", "Scheduled reports", "Cost", plural="scheduled reports"
+)
 ORGANISATIONS = Noun("organisations", "organisation", "Organisations", "Admin")
 TEAMS = Noun("teams", "team", "Teams", "Admin")
 PROJECTS = Noun("projects", "project", "Projects", "Admin")
@@ -83,7 +86,7 @@ NOUNS = {
     for noun in (
         *(MODELS, ROUTES, POOLS, PRICES, KEYS, ORGANISATIONS, TEAMS, PROJECTS, SNAPSHOTS),
         *(AUDIT, USERS, BINDINGS, SERVICE_ACCOUNTS, GATEWAYS, LIMITS, SWITCHES, BUDGETS),
-        *(REPRICINGS, CORRECTIONS, GPU_PRICES),
+        *(REPRICINGS, CORRECTIONS, GPU_PRICES, REPORT_SCHEDULES),
         *(ALERTS, ALERT_RULES, SILENCES, CHANNELS, DELIVERIES),
     )
 }

@@ -122,6 +122,19 @@ from controlplane.console.views.repricings import (
     RepricingCreate,
     RepricingDetail,
     RepricingList,
+from controlplane.console.views.report_schedules import (
+    ScheduleCreate,
+    ScheduleDelete,
+    ScheduleDetail,
+    ScheduleEdit,
+    ScheduleList,
+)
+from controlplane.console.views.reports import (
+    ExportFile,
+    ExportsPart,
+    MonthClose,
+    MonthReopen,
+    ReportPage,
 )
 from controlplane.console.views.requests import request_detail, request_list
 from controlplane.console.views.routes import (
@@ -301,6 +314,20 @@ urlpatterns = [
     ),
     path("requests/", request_list, name="requests"),
     path("requests/<str:event_id>/", request_detail, name="request"),
+    path("reports/", ReportPage.as_view(), name="reports"),
+    path("reports/close/", MonthClose.as_view(), name="report-close"),
+    path("reports/reopen/", MonthReopen.as_view(), name="report-reopen"),
+    path("reports/files/", ExportsPart.as_view(), name="report-files"),
+    path("reports/files/<str:pk>/", ExportFile.as_view(), name="report-export"),
+    path("reports/schedules/", ScheduleList.as_view(), name="report_schedules"),
+    path("reports/schedules/new/", ScheduleCreate.as_view(), name="report-schedule-create"),
+    path("reports/schedules/<str:pk>/", ScheduleDetail.as_view(), name="report-schedule"),
+    path("reports/schedules/<str:pk>/edit/", ScheduleEdit.as_view(), name="report-schedule-edit"),
+    path(
+        "reports/schedules/<str:pk>/delete/",
+        ScheduleDelete.as_view(),
+        name="report-schedule-delete",
+    ),
     path("spend/", SpendPage.as_view(), name="spend"),
     path("usage/", UsagePage.as_view(), name="usage"),
     path("usage/export.csv", UsageExport.as_view(), name="usage-export"),

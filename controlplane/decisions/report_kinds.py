@@ -51,3 +51,9 @@ class ReportKind(StrEnum):
     """Values that are not told apart."""
     SEVERAL = "several"
     """What requests with several tags count more than once, taken out again."""
+
+
+MEDIA = {
+    ExportFormat.CSV: "text/csv; charset=utf-8",
+    ExportFormat.PARQUET: "application/vnd.apache.parquet",
+}

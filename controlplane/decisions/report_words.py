@@ -65,7 +65,7 @@ def _figures(figures: Mapping[str, int]) -> str:
     requests, unknown = figures["requests"], figures["unknown_cost"]
     cost = figures["cost_nanousd"]
     money = "no price" if unknown and not cost else dollars(cost)
-    told = f"{money}, {requests:,} requests"
+    told = f"{money}, {requests:,} request{'' if requests == 1 else 's'}"
     return f"{told}, {unknown:,} of them without a price" if unknown else told
 
 

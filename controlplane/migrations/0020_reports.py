@@ -18,10 +18,11 @@ CREATE TABLE controlplane_formerlabel AS
     ORDER BY organisation_id, dimension, value, day DESC
 """
 
+# One day of the ledger at a time, so that what is summed fits into memory however long it is.
 # A request is counted at its last attempt, all else at each; one that never went upstream is told
 # by its own row. What a failure is: inference/decisions/outcomes.py.
 ATTEMPTS = """
-CREATE TEMPORARY TABLE attempt ON COMMIT DROP AS
+CREATE TEMPORARY TABLE attempt AS
 SELECT r.organisation_id, r.project_id, r.team_id, r.key_id, COALESCE(r.route_id, '') AS route_id,
     COALESCE(c.pool_id, '') AS pool_id, COALESCE(c.model_id, '') AS model_id,
     r.at - make_interval(
@@ -45,14 +46,18 @@ SELECT r.organisation_id, r.project_id, r.team_id, r.key_id, COALESCE(r.route_id
         AS unknown_usage,
     (is_last AND r.cost_nanousd IS NULL)::int AS unknown_cost
 FROM (
-    SELECT one.*, COALESCE(o.time_zone, 'UTC') AS zone,
-        (SELECT max(attempt) FROM controlplane_charge AS own
-         WHERE own.event_id = one.event_id AND own.day = one.day) AS last_attempt
+    SELECT one.*, COALESCE(o.time_zone, 'UTC') AS zone
     FROM controlplane_request AS one LEFT JOIN controlplane_organisation AS o
         ON o.id = one.organisation_id
+    WHERE one.day = %(day)s
 ) AS r
-LEFT JOIN controlplane_charge AS c ON c.event_id = r.event_id AND c.day = r.day
-CROSS JOIN LATERAL (SELECT c.attempt IS NOT DISTINCT FROM r.last_attempt AS is_last) AS place
+LEFT JOIN controlplane_charge AS c ON c.event_id = r.event_id AND c.day = %(day)s
+CROSS JOIN LATERAL (
+    SELECT r.attempts <= 1 OR c.attempt IS NOT DISTINCT FROM (
+        SELECT max(attempt) FROM controlplane_charge AS own
+        WHERE own.event_id = r.event_id AND own.day = %(day)s
+    ) AS is_last
+) AS place
 """
 
 SUMS = (
@@ -62,14 +67,18 @@ SUMS = (
 NAMES = ", ".join(SUMS)
 SUMMED = ", ".join(f"sum({name})" for name in SUMS)
 
+ADDED = ", ".join(f"{name} = kept.{name} + EXCLUDED.{name}" for name in SUMS)
+
 HOURS = f"""
-INSERT INTO controlplane_usagehour (organisation_id, hour, dimension, value, project_id, {NAMES})
+INSERT INTO controlplane_usagehour AS kept
+    (organisation_id, hour, dimension, value, project_id, {NAMES})
 SELECT organisation_id, hour, dimension, value, project_id, {SUMMED}
 FROM attempt CROSS JOIN LATERAL (VALUES
     ('route', route_id), ('pool', pool_id), ('model', model_id), ('project', project_id),
     ('team', team_id), ('key', key_id)
 ) AS placed(dimension, value)
 GROUP BY 1, 2, 3, 4, 5
+ON CONFLICT (organisation_id, hour, dimension, value, project_id) DO UPDATE SET {ADDED}
 """
 
 DAYS = f"""
@@ -86,7 +95,7 @@ FROM (
 """
 
 NAMED = f"""
-INSERT INTO controlplane_usagenamed
+INSERT INTO controlplane_usagenamed AS kept
     (organisation_id, day, dimension, key_id, kind, value, project_id, {NAMES})
 SELECT organisation_id, day, 'end_user', key_id, 'named', end_user, project_id, {SUMMED}
 FROM attempt WHERE end_user <> '' GROUP BY 1, 2, 4, 6, 7
@@ -98,6 +107,8 @@ UNION ALL
 SELECT organisation_id, day, 'tag', key_id, 'repeated', '', project_id,
     {", ".join(f"-sum({name} * (jsonb_array_length(tags) - 1))" for name in SUMS)}
 FROM attempt WHERE jsonb_array_length(tags) > 1 GROUP BY 1, 2, 4, 7
+ON CONFLICT (organisation_id, day, dimension, key_id, kind, value, project_id)
+DO UPDATE SET {ADDED}
 """
 
 DROP = "DROP TABLE controlplane_formerlabel"
@@ -115,6 +126,18 @@ UPDATE controlplane_journalmark SET skipped = mark - recorded + (
     FROM jsonb_array_elements(ahead) AS one
 )
 """
+
+
+def sum_ledger(apps, schema_editor):
+    """Sum the hours and names of each day of the ledger."""
+    with schema_editor.connection.cursor() as cursor:
+        cursor.execute("SELECT DISTINCT day FROM controlplane_request ORDER BY 1")
+        for (day,) in cursor.fetchall():
+            cursor.execute(ATTEMPTS, {"day": day})
+            cursor.execute("ANALYZE attempt")
+            cursor.execute(HOURS)
+            cursor.execute(NAMED)
+            cursor.execute("DROP TABLE attempt")
 
 
 class Migration(migrations.Migration):
@@ -192,7 +215,8 @@ class Migration(migrations.Migration):
             ],
             options={'indexes': [models.Index(fields=['organisation_id', 'dimension', 'day'], name='usage_named_dimension')]},
         ),
-        migrations.RunSQL([ATTEMPTS, HOURS, DAYS, NAMED, DROP], KEEP_LABELS),
+        migrations.RunPython(sum_ledger, migrations.RunPython.noop),
+        migrations.RunSQL([DAYS, DROP], KEEP_LABELS),
         migrations.CreateModel(
             name='LedgerCheck',
             fields=[

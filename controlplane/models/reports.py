@@ -144,6 +144,10 @@ class ReportExport(Model):
     def __str__(self) -> str:
         return self.id
 
+    @property
+    def file_name(self) -> str:
+        return f"report-{self.group_by}-{self.since}-{self.until}.{self.format}"
+
 
 class ReportSchedule(VersionedRow):
     """A report sent by a channel after each day, week or month of the organisation's zone.

@@ -43,6 +43,7 @@ _WRITERS: Mapping[str, frozenset[Role]] = {
     "limits": _OPERATORS,
     "budgets": frozenset((Role.FINANCE, Role.ADMIN)),
     "reports": frozenset((Role.FINANCE, Role.ADMIN)),
+    "report_schedules": frozenset((Role.FINANCE, Role.ADMIN)),
     "statements": _ADMINS,
     "switches": _OPERATORS,
     "alerts": _OPERATORS,

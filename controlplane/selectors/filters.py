@@ -24,6 +24,7 @@ from controlplane.models import (
     Pool,
     Price,
     Project,
+    ReportSchedule,
     RoleBinding,
     Route,
     ServiceAccount,
@@ -196,6 +197,14 @@ class PriceFilters(RowFilters):
 
     class Meta:
         model = Price
+        fields: ClassVar[list[str]] = []
+
+
+class ReportScheduleFilters(NamedFilters):
+    is_enabled = TruthFilter(label="On")
+
+    class Meta:
+        model = ReportSchedule
         fields: ClassVar[list[str]] = []
 
 

@@ -46,7 +46,7 @@ SELECT 'ledger' AS book, r.organisation_id, count(*) FILTER (WHERE place.is_firs
 FROM controlplane_request AS r
 LEFT JOIN controlplane_charge AS c ON c.event_id = r.event_id AND c.day = r.day
 CROSS JOIN LATERAL (
-    SELECT c.attempt IS NULL OR c.attempt = (
+    SELECT r.attempts <= 1 OR c.attempt = (
         SELECT min(attempt) FROM controlplane_charge AS own
         WHERE own.event_id = r.event_id AND own.day = r.day
     ) AS is_first

@@ -19,7 +19,7 @@ from controlplane.services import edits, rows
 from controlplane.services.actors import Actor
 from controlplane.services.deliveries import queue
 
-NOUN = "reports"
+NOUN = "report_schedules"
 
 RUNS_KEPT = timedelta(days=800)
 """Longer than any period, so that none is ever sent again."""

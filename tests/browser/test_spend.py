@@ -1,6 +1,7 @@
 """Spending as a person meets it, in a real browser."""
 
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,35 @@ def test_a_month_is_drawn_and_leads_from_a_day_to_its_requests(
     page.locator("#hours tbody a").first.click()
     expect(page.get_by_role("heading", name="Requests", exact=True)).to_be_visible()
     expect(page.locator("tbody tr")).to_have_count(3)
+
+
+def test_reports_are_read_closed_and_scheduled(
+    visitor: Visitor, console: Console, actor: Actor, shots: Path
+) -> None:
+    page = visitor.page
+    mira = User.objects.get(username=USER)
+    grant_role(actor, subject=mira, organisation=console.organisation, role=Role.ADMIN)
+    made = make_origin(tags=("batch", "nightly"), team_id="team_1")
+    # a month that is over wherever the test runs: the end of the one before
+    first = time.strftime("%Y-%m-01", time.gmtime())
+    at_ms = int(datetime.fromisoformat(first).replace(tzinfo=UTC).timestamp() * 1000) - 3_600_000
+    console.traffic(make_end(901, at_ms=at_ms, origin=made), make_end(902, at_ms=at_ms))
+    mine = Request.objects.filter(organisation_id=console.organisation.pk)
+    wait_until(lambda: mine.filter(event_id__endswith="902").exists(), 60, "all is recorded")
+    month = time.strftime("%Y-%m", time.gmtime(at_ms / 1000))
+    visitor.go(f"/reports/?month={month}&group_by=tag")
+    expect(page.locator("tbody tr", has_text="nightly").first).to_be_visible()
+    page.get_by_role("button", name="Make a file of this").click()
+    expect(page.locator("#file-list")).to_contain_text("waits")
+    visitor.look_at("reports", shots)
+    visitor.go(f"/reports/?month={month}&group_by=tag")
+    page.get_by_role("link", name="Close the month").click()
+    visitor.look_at("report-close", shots)
+    page.get_by_label("Reason").fill("invoiced")
+    page.get_by_role("button", name="Close").click()
+    expect(page.locator(".note")).to_contain_text("invoiced")
+    visitor.go("/reports/schedules/new/")
+    visitor.look_at("report-schedule-new", shots)
+    visitor.go("/system/")
+    expect(page.get_by_role("heading", name="Books")).to_be_visible()
+    visitor.check_accessibility()

@@ -1,8 +1,8 @@
 """Every path of the console and the API, as the resolver has them, by role and tenant.
 
-A path whose noun nobody has placed in the tables below fails, so none is added unguarded. Writes
-are tried on rows of organisation A and rolled back. What is A's is called canary: nobody who has no
-role there may read that word, whatever he asks.
+A path whose noun nobody has placed in the tables of url_places.py fails, so none is added
+unguarded. Writes are tried on rows of organisation A and rolled back. What is A's is called canary:
+nobody who has no role there may read that word, whatever he asks.
 """
 
 import json
@@ -17,7 +17,14 @@ from django.db import transaction
 from django.test import Client
 from django.utils import timezone
 
-from controlplane.models import AuditEntry, ConfigRevision, Episode, Organisation, Role
+from controlplane.models import (
+    AuditEntry,
+    ConfigRevision,
+    Episode,
+    Organisation,
+    ReportExport,
+    Role,
+)
 from controlplane.services.actors import Actor
 from controlplane.services.bindings import grant_role
 from controlplane.services.gateways import update_gateway
@@ -30,104 +37,24 @@ from controlplane.services.users import create_service_account, create_user, iss
 from tests.controlplane.conftest import POOL, ROUTE, Caller
 from tests.controlplane.ledger_events import NOON, make_end, make_origin
 from tests.controlplane.url_paths import Path, paths
+from tests.controlplane.url_places import (
+    ALERTS,
+    ANYBODY,
+    BETWEEN,
+    CALLERS,
+    NOUNS,
+    OF_A,
+    PLACES,
+    ROOT,
+    WHOLE,
+    WITH_A_ROLE,
+    WRITERS,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
 CANARY = re.compile("canary", re.IGNORECASE)
 
-WHOLE = frozenset({"viewer", "operator", "finance", "admin", "platform admin"})
-OF_A = WHOLE | {"team operator", "project viewer"}
-OPERATORS = frozenset({"operator", "admin", "platform admin"})
-FINANCE = frozenset({"finance", "admin", "platform admin"})
-ADMINS = frozenset({"admin", "platform admin"})
-ROOT = frozenset({"platform admin"})
-OUTSIDERS = frozenset({"none", "admin of b"})
-CALLERS = (*sorted(OF_A), *sorted(OUTSIDERS), "nobody")
-BETWEEN = frozenset({"operator", "finance", "admin"})
-"""Where all may read these read like viewer and platform admin: reading asks not which role."""
-
-ANYBODY = OF_A | OUTSIDERS | {"nobody"}
-KNOWN = OF_A | OUTSIDERS
-WITH_A_ROLE = OF_A | {"admin of b"}
-ALERTS = ("alert", "alert-rule", "silence", "channel", "delivery")
-
-
-@dataclass(frozen=True)
-class Noun:
-    """Who reads one row of it in organisation A, and who writes it."""
-
-    readers: frozenset[str]
-    writers: frozenset[str]
-
-
-NOUNS: Mapping[str, Noun] = {
-    "organisation": Noun(OF_A, ADMINS),
-    "team": Noun(WHOLE | {"team operator"}, OPERATORS | {"team operator"}),
-    "project": Noun(OF_A, OPERATORS | {"team operator"}),
-    "key": Noun(OF_A, OPERATORS | {"team operator"}),
-    "model": Noun(OF_A, OPERATORS),
-    "price": Noun(OF_A, FINANCE),
-    "repricing": Noun(WHOLE, FINANCE),
-    "correction": Noun(WHOLE, FINANCE),
-    "gpu-price": Noun(OF_A, FINANCE),
-    "pool": Noun(OF_A, OPERATORS),
-    "route": Noun(OF_A, OPERATORS),
-    # those here are of the canary project and of the key in it
-    "limit": Noun(OF_A, OPERATORS),
-    "budget": Noun(OF_A, FINANCE),
-    "switch": Noun(OF_A, OPERATORS),
-    "replay": Noun(WHOLE, OPERATORS),
-    **dict.fromkeys(ALERTS, Noun(WHOLE, OPERATORS)),
-    "service-level": Noun(WHOLE, frozenset()),
-    "request": Noun(OF_A, frozenset()),
-    "snapshot": Noun(WHOLE, OPERATORS),
-    "audit": Noun(WHOLE, frozenset()),
-    "user": Noun(WHOLE, ADMINS),
-    "binding": Noun(WHOLE, ADMINS),
-    "service-account": Noun(WHOLE, ADMINS),
-    "token": Noun(WHOLE, ADMINS),
-    # all organisations share them
-    "gateway": Noun(WHOLE | {"admin of b"}, ROOT),
-}
-# What isn't one row of a noun: who gets an answer that isn't a refusal.
-PLACES: Mapping[str, frozenset[str]] = {
-    **dict.fromkeys(("status", "api-schema", "api-docs"), ANYBODY),
-    "slack-acts": frozenset(),
-    "api-me": KNOWN,
-    "me": KNOWN,
-    "my": KNOWN,
-    "my-usage-export": WITH_A_ROLE,
-    "home": WITH_A_ROLE,
-    "overview": WITH_A_ROLE,
-    "propagation": WITH_A_ROLE,
-    "explain": WITH_A_ROLE,
-    "api-explain": WITH_A_ROLE,
-    "usage": WITH_A_ROLE,
-    "api-usage": WITH_A_ROLE,
-    "price-export": WITH_A_ROLE,
-    "price-import": FINANCE | {"admin of b"},
-    **dict.fromkeys(("api-price-export", "api-price-unpriced"), WITH_A_ROLE),
-    **dict.fromkeys(("api-price-import", "api-price-preview"), FINANCE | {"admin of b"}),
-    "api-own-cost": WHOLE | {"admin of b"},
-    "own-costs": WHOLE,
-    "live": WHOLE,
-    "api-live": WHOLE | {"admin of b"},
-    "api-attention": WHOLE | {"admin of b"},
-    "api-gateway-list": WITH_A_ROLE,
-    "gateways": ADMINS | {"admin of b"},
-    "system": ADMINS | {"admin of b"},
-    "api-system": ADMINS | {"admin of b"},
-}
-# Making takes a role in what a row stands in, so do removing and, for some, a whole organisation.
-WRITERS: Mapping[tuple[str, str], frozenset[str]] = {
-    ("organisation", "create"): ROOT,
-    ("organisation", "delete"): ROOT,
-    ("team", "create"): OPERATORS,
-    ("team", "delete"): OPERATORS,
-    # an empty body names no team and no project, which leaves the organisation itself
-    ("project", "create"): OPERATORS,
-    ("key", "create"): OPERATORS,
-}
 ACTS = {"POST": "create", "PATCH": "edit", "PUT": "edit", "DELETE": "delete"}
 SAFE_FORMS = {"create", "edit", "delete"}
 PARAMETER = re.compile(r"\(\?P<(?P<name>\w+)>(?:\[[^\]]*\]|\\.|[^()])*\)|<(?:\w+:)?(?P<kind>\w+)>")
@@ -256,6 +183,7 @@ def world(actor: Actor, make_standing_caller: Callable[..., Caller]) -> World:
         "switch": admin.made("/switches/", switch)["id"],
         "price": admin.made("/prices/", {**price, "output_nanousd_per_mtok": "2"})["id"],
         **_put_right(admin),
+        **_reports(admin),
         "request": end.event_id,
         "snapshot": str(_newest_version(a)),
         "audit": str(_newest_entry(a)),
@@ -292,6 +220,21 @@ def _put_right(admin: Caller) -> dict[str, str]:
         "repricing": admin.made("/repricings/", period)["id"],
         "correction": admin.made("/corrections/", amount)["id"],
     }
+
+
+def _reports(admin: Caller) -> dict[str, str]:
+    """The ids of a month that is closed, of a file that is there, and of a scheduled report."""
+    asked = {"since": "2026-10-01", "until": "2026-11-01"}
+    schedule = {"name": "canary-report", "group_by": "team", "cadence": "daily"}
+    made = {
+        "statement": admin.made("/statements/", {"month": "2026-10"})["id"],
+        "report-export": admin.made("/report-exports/", asked)["id"],
+        "report-schedule": admin.made(
+            "/report-schedules/", {**schedule, "channel": "canary-channel"}
+        )["id"],
+    }
+    ReportExport.objects.update(state="done", content=b"canary")
+    return made
 
 
 def _newest_version(organisation: Organisation) -> int:
@@ -353,7 +296,10 @@ def query_of(path: Path, world: World, caller: str) -> str:
     """Say which organisation, where it must be said; the platform's administrator has several."""
     name = path.name.removeprefix("api-")
     needs = name.startswith(
-        ("attention", "request", "usage", "live", "home", "overview", "my-usage")
+        (
+            *("attention", "request", "usage", "live", "home", "overview", "my-usage"),
+            *("spend", "report-list", "reports"),
+        )
     )
     is_choice = caller == "platform admin" and not _is_api(path) and place_of(path) != ANYBODY
     return f"?organisation={world.a.pk}" if needs or is_choice else ""

@@ -56,7 +56,7 @@ class ReportQuerySerializer(serializers.Serializer[Any]):
         return month, month_after(month)
 
 
-class ReportLineSerializer(UsageSumsSerializer):
+class UsageReportLineSerializer(UsageSumsSerializer):
     kind = serializers.ChoiceField(choices=[one.value for one in ReportKind])
     value = serializers.CharField(help_text='Id or name; "" where kind is not `value`.')
     label = serializers.CharField(help_text="Its name then.")
@@ -79,7 +79,7 @@ class StatementSerializer(OwnedSerializer):
     reopened_reason = serializers.CharField(read_only=True)
 
 
-class ReportSerializer(serializers.Serializer[Any]):
+class UsageReportSerializer(serializers.Serializer[Any]):
     organisation_id = serializers.CharField()
     time_zone = serializers.CharField()
     since = serializers.DateField()
@@ -92,7 +92,7 @@ class ReportSerializer(serializers.Serializer[Any]):
     is_reconciled = serializers.BooleanField(
         allow_null=True, help_text="Whether the lines add up by another dimension; null: closed."
     )
-    results = ReportLineSerializer(many=True)
+    results = UsageReportLineSerializer(many=True)
 
 
 class ReportExportSerializer(StrictSerializer):

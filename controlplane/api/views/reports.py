@@ -19,8 +19,8 @@ from controlplane.api.serializers.reports import (
     ReportExportSerializer,
     ReportQuerySerializer,
     ReportScheduleSerializer,
-    ReportSerializer,
     StatementSerializer,
+    UsageReportSerializer,
 )
 from controlplane.api.views.requests import ORGANISATION, organisation_asked
 from controlplane.api.views.tenants import (
@@ -31,31 +31,29 @@ from controlplane.api.views.tenants import (
     TenantView,
     named,
 )
-from controlplane.decisions.report_kinds import ExportFormat, ReportPart
+from controlplane.decisions.report_kinds import MEDIA, ExportFormat, ReportPart
 from controlplane.errors import NotAllowed, NotFound
 from controlplane.models import Organisation, ReportExport
 from controlplane.selectors.alerts import list_channels
+from controlplane.selectors.filters import ReportScheduleFilters
 from controlplane.selectors.reports import list_exports, list_schedules, list_statements
 from controlplane.selectors.statements import FOR_WHOLE, get_report
 from controlplane.services.exports import request_export
 from controlplane.services.schedules import create_schedule, delete_schedule, update_schedule
 from controlplane.services.statements import close_month, reopen_month
 
-MEDIA = {
-    ExportFormat.CSV.value: "text/csv; charset=utf-8",
-    ExportFormat.PARQUET.value: "application/vnd.apache.parquet",
-}
-
 
 class ReportView(TenantView):
     """What each value of a dimension used in a month or a range of days."""
 
-    serializer_class = ReportSerializer
+    serializer_class = UsageReportSerializer
     pagination_class = None
     filter_backends = ()
     is_for_whole = True
 
-    @extend_schema(parameters=[ORGANISATION, ReportQuerySerializer], responses=ReportSerializer)
+    @extend_schema(
+        parameters=[ORGANISATION, ReportQuerySerializer], responses=UsageReportSerializer
+    )
     def list(self, request: Request) -> Response:
         """A month as it was closed or as it is now, or a range of days."""
         asked = ReportQuerySerializer(data=request.query_params)
@@ -86,7 +84,7 @@ class ReportView(TenantView):
                 for line in report.lines
             ],
         }
-        return Response(ReportSerializer(answer).data)
+        return Response(UsageReportSerializer(answer).data)
 
 
 class StatementView(Creating):
@@ -152,27 +150,27 @@ class ReportExportView(NounView):
     @action(detail=True, methods=["get"])
     def content(self, request: Request, pk: str) -> HttpResponse:
         """The file, while it is there."""
-        return file_of(self.get_object())
-
-
-def file_of(export: ReportExport) -> HttpResponse:
-    """The file as an answer. Raises NotFound if it isn't there yet, or no more."""
-    if export.content is None:
-        raise NotFound
-    name = f"report-{export.group_by}-{export.since}-{export.until}.{export.format}"
-    response = HttpResponse(bytes(export.content), content_type=MEDIA[export.format])
-    response["Content-Disposition"] = f'attachment; filename="{name}"'
-    response["X-Content-Type-Options"] = "nosniff"
-    return response
+        export = self.get_object()
+        if export.content is None:
+            raise NotFound
+        return HttpResponse(
+            bytes(export.content),
+            content_type=MEDIA[ExportFormat(export.format)],
+            headers={
+                "Content-Disposition": f'attachment; filename="{export.file_name}"',
+                "X-Content-Type-Options": "nosniff",
+            },
+        )
 
 
 class ReportScheduleView(Creating, Changing, Removing):
     """Reports that are sent by a channel after each day, week or month."""
 
-    noun = "reports"
+    noun = "report_schedules"
     is_for_whole = True
     selector = staticmethod(list_schedules)
     serializer_class = ReportScheduleSerializer
+    filterset_class = ReportScheduleFilters
     orderings = BY_NAME
 
     def make(self, organisation: Organisation, values: dict[str, Any]) -> Any:

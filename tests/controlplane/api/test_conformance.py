@@ -31,6 +31,8 @@ def rows(admin: Caller, actor: Actor, route: Any, pool: Any) -> dict[str, str]:
     silence = {"reason": "x", "ends_at": (timezone.now() + timedelta(days=1)).isoformat()}
     budget = {"name": "mine", "scopes": [{"subject": "key"}], "amount_nanousd": "1"}
     budget |= {"period": "day"}
+    days = {"since": "2026-10-01", "until": "2026-11-01"}
+    report = {"name": "r", "group_by": "team", "cadence": "daily", "channel": "ops"}
     first = {
         noun: admin.get(f"/{noun}/").json()["results"][0]["id"]
         for noun in (
@@ -52,6 +54,9 @@ def rows(admin: Caller, actor: Actor, route: Any, pool: Any) -> dict[str, str]:
         "deliveries": admin.made("/deliveries/", {"channel": "ops"})["id"],
         "budgets": admin.made("/budgets/", budget)["id"],
         "switches": admin.made("/switches/", {"subject": "pool", "subject_id": "mine"})["id"],
+        "report-exports": admin.made("/report-exports/", days)["id"],
+        "report-schedules": admin.made("/report-schedules/", report)["id"],
+        "statements": admin.made("/statements/", {"month": "2026-10"})["id"],
         "snapshots": str(admin.get("/snapshots/").json()["results"][0]["version"]),
     }
 

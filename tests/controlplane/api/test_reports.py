@@ -249,7 +249,7 @@ def test_a_scheduled_report_is_sent_once_with_the_months_figures(
     )
     assert delivery.content["title"] == "Teams: October 2026"
     assert delivery.content["facts"] == [
-        ["Default", "$0.0000001, 1 requests"],
+        ["Default", "$0.0000001, 1 request"],
         ["team_1", "$0.00000001, 2 requests, 1 of them without a price"],
     ]
     assert send_due(datetime(2026, 12, 1, 7, tzinfo=UTC)) == [schedule.pk]

@@ -1,0 +1,110 @@
+"""Who may go where: the tables test_every_url.py holds every path of console and API to."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+WHOLE = frozenset({"viewer", "operator", "finance", "admin", "platform admin"})
+OF_A = WHOLE | {"team operator", "project viewer"}
+OPERATORS = frozenset({"operator", "admin", "platform admin"})
+FINANCE = frozenset({"finance", "admin", "platform admin"})
+ADMINS = frozenset({"admin", "platform admin"})
+ROOT = frozenset({"platform admin"})
+OUTSIDERS = frozenset({"none", "admin of b"})
+CALLERS = (*sorted(OF_A), *sorted(OUTSIDERS), "nobody")
+BETWEEN = frozenset({"operator", "finance", "admin"})
+"""Where all may read these read like viewer and platform admin: reading asks not which role."""
+
+ANYBODY = OF_A | OUTSIDERS | {"nobody"}
+KNOWN = OF_A | OUTSIDERS
+WITH_A_ROLE = OF_A | {"admin of b"}
+ALERTS = ("alert", "alert-rule", "silence", "channel", "delivery")
+
+
+@dataclass(frozen=True)
+class Noun:
+    """Who reads one row of it in organisation A, and who writes it."""
+
+    readers: frozenset[str]
+    writers: frozenset[str]
+
+
+NOUNS: Mapping[str, Noun] = {
+    "organisation": Noun(OF_A, ADMINS),
+    "team": Noun(WHOLE | {"team operator"}, OPERATORS | {"team operator"}),
+    "project": Noun(OF_A, OPERATORS | {"team operator"}),
+    "key": Noun(OF_A, OPERATORS | {"team operator"}),
+    "model": Noun(OF_A, OPERATORS),
+    "price": Noun(OF_A, FINANCE),
+    "repricing": Noun(WHOLE, FINANCE),
+    "correction": Noun(WHOLE, FINANCE),
+    "gpu-price": Noun(OF_A, FINANCE),
+    "pool": Noun(OF_A, OPERATORS),
+    "route": Noun(OF_A, OPERATORS),
+    # those here are of the canary project and of the key in it
+    "limit": Noun(OF_A, OPERATORS),
+    "budget": Noun(OF_A, FINANCE),
+    "switch": Noun(OF_A, OPERATORS),
+    "replay": Noun(WHOLE, OPERATORS),
+    # whoever reads them may ask for one
+    "report-export": Noun(WHOLE, WHOLE),
+    "report-schedule": Noun(WHOLE, FINANCE),
+    "statement": Noun(WHOLE, FINANCE),
+    **dict.fromkeys(ALERTS, Noun(WHOLE, OPERATORS)),
+    "service-level": Noun(WHOLE, frozenset()),
+    "request": Noun(OF_A, frozenset()),
+    "snapshot": Noun(WHOLE, OPERATORS),
+    "audit": Noun(WHOLE, frozenset()),
+    "user": Noun(WHOLE, ADMINS),
+    "binding": Noun(WHOLE, ADMINS),
+    "service-account": Noun(WHOLE, ADMINS),
+    "token": Noun(WHOLE, ADMINS),
+    # all organisations share them
+    "gateway": Noun(WHOLE | {"admin of b"}, ROOT),
+}
+# What isn't one row of a noun: who gets an answer that isn't a refusal.
+PLACES: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(("status", "api-schema", "api-docs"), ANYBODY),
+    "slack-acts": frozenset(),
+    "api-me": KNOWN,
+    "me": KNOWN,
+    "my": KNOWN,
+    "my-usage-export": WITH_A_ROLE,
+    "home": WITH_A_ROLE,
+    "overview": WITH_A_ROLE,
+    "propagation": WITH_A_ROLE,
+    "explain": WITH_A_ROLE,
+    "api-explain": WITH_A_ROLE,
+    "usage": WITH_A_ROLE,
+    "spend": WITH_A_ROLE,
+    "api-spend": WITH_A_ROLE,
+    "reports": WHOLE | {"admin of b"},
+    "api-report-list": WHOLE | {"admin of b"},
+    "report-files": WHOLE | {"admin of b"},
+    "report-close": FINANCE | {"admin of b"},
+    "report-reopen": ADMINS | {"admin of b"},
+    "api-usage": WITH_A_ROLE,
+    "price-export": WITH_A_ROLE,
+    "price-import": FINANCE | {"admin of b"},
+    **dict.fromkeys(("api-price-export", "api-price-unpriced"), WITH_A_ROLE),
+    **dict.fromkeys(("api-price-import", "api-price-preview"), FINANCE | {"admin of b"}),
+    "api-own-cost": WHOLE | {"admin of b"},
+    "own-costs": WHOLE,
+    "live": WHOLE,
+    "api-live": WHOLE | {"admin of b"},
+    "api-attention": WHOLE | {"admin of b"},
+    "api-gateway-list": WITH_A_ROLE,
+    "gateways": ADMINS | {"admin of b"},
+    "system": ADMINS | {"admin of b"},
+    "api-system": ADMINS | {"admin of b"},
+}
+# Making takes a role in what a row stands in, so do removing and, for some, a whole organisation.
+WRITERS: Mapping[tuple[str, str], frozenset[str]] = {
+    ("organisation", "create"): ROOT,
+    ("organisation", "delete"): ROOT,
+    ("team", "create"): OPERATORS,
+    ("team", "delete"): OPERATORS,
+    # an empty body names no team and no project, which leaves the organisation itself
+    ("project", "create"): OPERATORS,
+    ("key", "create"): OPERATORS,
+    ("statement", "reopen"): ADMINS,
+}
