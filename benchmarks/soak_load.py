@@ -28,6 +28,7 @@ MOST_BROKEN_A_KILL = 100
 _CHAT = "/v1/chat/completions"
 _WHOLE, _CANCELLED, _BROKEN, _LOST = "whole", "cancelled", "broken off", "never answered"
 _CUT = "ended by an error frame"
+OVER = "over a budget"
 
 
 def script(rng: random.Random) -> list[Behaviour]:
@@ -66,6 +67,10 @@ class Load:
     embed_route: str
     rate: float
     seed: int
+    users: Sequence[str] = ()
+    """End users and tags, if any, that requests name; each draws one."""
+    tags: Sequence[str] = ()
+    most: int | None = None
     sent: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     by_name: dict[str, str] = field(default_factory=dict)
@@ -93,7 +98,7 @@ class Load:
     async def _run(self, stopped: threading.Event) -> None:
         rng = random.Random(self.seed)
         async with asyncio.TaskGroup() as group:
-            while not stopped.is_set():
+            while not (stopped.is_set() or self.sent == self.most):
                 self.sent += 1
                 group.create_task(self._one(f"soak-{self.sent}", random.Random(rng.random())))
                 await asyncio.sleep(rng.expovariate(self.rate))
@@ -114,9 +119,10 @@ class Load:
     async def _ask(self, name: str, rng: random.Random) -> str:
         address = urlsplit(rng.choice(self.urls))
         path, body = self._request(rng)
+        tag = f"x-headworks-tags: {rng.choice(self.tags)}\r\n" if self.tags else ""
         head = (
             f"POST {path} HTTP/1.1\r\nhost: {address.netloc}\r\n"
-            f"authorization: Bearer {self.key}\r\nx-request-id: {name}\r\n"
+            f"authorization: Bearer {self.key}\r\nx-request-id: {name}\r\n{tag}"
             "content-type: application/json\r\nconnection: close\r\n"
             f"content-length: {len(body)}\r\n\r\n"
         ).encode()
@@ -132,10 +138,13 @@ class Load:
         document: dict[str, object] = {"model": self.route}
         endpoint = rng.choices(list(ENDPOINTS), list(ENDPOINTS.values()))[0]
         text = "How deep is it?"
-        if endpoint == "embeddings":
-            return "/v1/embeddings", json.dumps({"model": self.embed_route, "input": text}).encode()
         if endpoint == "tokenize":
             return "/tokenize", json.dumps({**document, "prompt": text}).encode()
+        if self.users:
+            document["user"] = rng.choice(self.users)
+        if endpoint == "embeddings":
+            document |= {"model": self.embed_route, "input": text}
+            return "/v1/embeddings", json.dumps(document).encode()
         document |= {"max_tokens": MAX_TOKENS, "stream": rng.random() < STREAM_SHARE}
         if endpoint == "completions":
             return "/v1/completions", json.dumps({**document, "prompt": text}).encode()
@@ -151,6 +160,8 @@ class Load:
                 return _BROKEN
             if b'"error"' not in body:
                 self.strange.append(f"{name}: {received[:300]!r}")
+            if status == b"429" and b'"budget_exceeded"' in body:
+                return OVER
             return f"refused with {status.decode()}"
         if b"text/event-stream" not in head:
             return _WHOLE if body.endswith(b"}") else _BROKEN

@@ -40,6 +40,12 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure() -> None:
+    """Look for garbage no more: pytest just did, and would again, and then Python."""
+    gc.freeze()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _static_files_are_found_once() -> Iterator[None]:
     """Let clients share the list of static files.

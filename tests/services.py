@@ -1,7 +1,8 @@
 """A pytest plugin: one PostgreSQL and two Valkeys for a run, and the settings to find them.
 
 Loaded by `-p tests.services`, so that they run before Django's settings are read. Everything lies
-in a temporary folder; a guardian ends it all and removes the folder, also if pytest is killed.
+in a temporary folder, in memory where that has room; a guardian ends it all and removes the folder,
+also if pytest is killed.
 
 Of a run in parallel the controller starts PostgreSQL, where each worker has a database of its own,
 and each worker a pair of Valkeys, since tests empty them.
@@ -10,6 +11,7 @@ and each worker a pair of Valkeys, since tests empty them.
 import base64
 import os
 import secrets
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -30,6 +32,9 @@ _ROLE = "tests"
 _START_S = 90.0
 _STOP_S = 30.0
 _POLL_S = 0.01
+_MEMORY = Path("/dev/shm")
+_MEMORY_NEEDED = 4 * 1024**3
+"""More than any run writes; containers tend to have 64 MiB."""
 _IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ
 _VAR = "HEADWORKS_VAR"
 _DATABASE_URL = "HEADWORKS_DATABASE_URL"
@@ -40,7 +45,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     """Start the services before any other plugin looks at the environment."""
     known = early_config.known_args_namespace
     if not known.help and not known.version:
-        places = make_places(Path(tempfile.mkdtemp(prefix="headworks-tests-")))
+        places = make_places(Path(tempfile.mkdtemp(prefix="headworks-tests-", dir=_memory())))
         processes = [_start_guardian(places)]
         early_config.add_cleanup(lambda: _end(processes))
         shares = bool(getattr(known, "numprocesses", None))
@@ -54,6 +59,12 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
             _start_stores(stores, places, processes)
         os.environ.update(_settings(places, *stores))
     return (yield)
+
+
+def _memory() -> Path | None:
+    """A file system in memory with room for a run, or None for the usual place of such folders."""
+    has_room = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _MEMORY_NEEDED
+    return _MEMORY if has_room else None
 
 
 def _static_files(var: Path) -> Path:

@@ -11,7 +11,13 @@ from typing import Any
 
 from redis import Redis
 
-from inference.contract.wire import BUDGET_LEDGER, BUDGETS_SEEDED, LIMITS_EPOCH
+from inference.contract.wire import (
+    BUDGET_LEDGER,
+    BUDGETS_SEEDED,
+    LIMITS_DEAD_S,
+    LIMITS_EPOCH,
+    limits_holders_key,
+)
 
 KEPT_MS = 3 * 24 * 3_600 * 1_000
 """How long after its period a counter stays: requests end later than they came."""
@@ -20,6 +26,7 @@ READY_MS = 2_500
 """So long after a store's new life all processes that live have told it again what they hold."""
 
 _BATCH = 500
+_HELD = b"l:"
 
 # KEYS: the counter. ARGV: how much more was spent (less, if negative), when it expires.
 _ADD = f"""
@@ -70,11 +77,15 @@ return 1
 class Counter:
     """What one counter says, in nano-USD: what is settled, and what is held and may come back.
 
-    `passed` is what was settled and has left the window of one that rolls.
+    What dead processes had reserved is still in the store until somebody needs it, and held by
+    nobody. `late` was reserved again after it had been freed like that, `past` is what of it went
+    past the amount. `passed` is what was settled and has left the window of one that rolls.
     """
 
     settled: int = 0
     reserved: int = 0
+    late: int = 0
+    past: int = 0
     passed: int = 0
 
     @property
@@ -121,13 +132,59 @@ def read_counters(store: Redis, keys: Sequence[str]) -> Mapping[str, Counter]:
         some = keys[start : start + _BATCH]
         with store.pipeline(transaction=False) as pipe:
             for key in some:
-                pipe.hmget(key, "g", "l", "g:~")
+                pipe.hmget(key, "g", "l", "g:~", "late", "past")
             replies: list[Any] = pipe.execute()
-        for key, (granted, held, passed) in zip(some, replies, strict=True):
-            if granted is not None:
-                reserved = int(held or 0)
-                found[key] = Counter(int(granted) - reserved, reserved, -int(passed or 0))
+        told = {
+            key: [int(one or 0) for one in reply]
+            for key, reply in zip(some, replies, strict=True)
+            if reply[0] is not None
+        }
+        left = _left_by_the_dead(store, [key for key, (_, held, *_) in told.items() if held])
+        for key, (granted, held, passed, late, past) in told.items():
+            reserved = max(held - left.get(key, 0), 0)
+            found[key] = Counter(granted - held, reserved, late, past, -passed)
     return found
+
+
+def _left_by_the_dead(store: Redis, keys: Sequence[str]) -> Mapping[str, int]:
+    """What processes that missed three beats had reserved of these counters."""
+    if not keys:
+        return {}
+    homes = {key: limits_holders_key(_organisation_of(key)) for key in keys}
+    with store.pipeline(transaction=True) as pipe:
+        pipe.time()
+        for home in dict.fromkeys(homes.values()):
+            pipe.hgetall(home)
+        for key in keys:
+            pipe.hgetall(key)
+        (seconds, micros), *replies = pipe.execute()
+    beats = dict(zip(dict.fromkeys(homes.values()), replies, strict=False))
+    now_ms = seconds * 1_000 + micros // 1_000
+    living = {home: _living(told, now_ms) for home, told in beats.items()}
+    parts = zip(keys, replies[len(beats) :], strict=True)
+    return {
+        key: sum(
+            int(value)
+            for name, value in fields.items()
+            if name.startswith(_HELD) and name[len(_HELD) :] not in living[homes[key]]
+        )
+        for key, fields in parts
+    }
+
+
+def _living(beats: Mapping[bytes, bytes], now_ms: int) -> set[bytes]:
+    """The holders that were heard within three beats, by a clock that goes on while none is."""
+    clock_ms = int(beats.get(b"clock", 0)) + max(now_ms - int(beats.get(b"at", now_ms)), 0)
+    return {
+        name
+        for name, beat in beats.items()
+        if name not in (b"at", b"clock")
+        and clock_ms - int(beat.partition(b":")[0]) <= LIMITS_DEAD_S * 1_000
+    }
+
+
+def _organisation_of(key: str) -> str:
+    return key.partition("{")[2].partition("}")[0]
 
 
 def add_to_counters(store: Redis, deltas: Sequence[tuple[str, int, int]]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from controlplane.bridge.budget_counters import NOTHING
 from controlplane.bridge.budget_past import PastPeriod, read_past_periods
 from controlplane.bridge.budgets import read_reserved
 from controlplane.compiler import budget_record
@@ -56,12 +57,19 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class AccountStatus:
-    """One account: whom it counts for, how it stands, where it goes, and what it had by stretch."""
+    """One account: whom it counts for, how it stands, where it goes, and what it had by stretch.
+
+    `late_nanousd` is what a gateway process reserved again after it had been taken for dead and the
+    rest had been given to others; `late_past_nanousd` is what of it went past the amount. None: the
+    store does not answer.
+    """
 
     subjects: Sequence[Subject]
     balance: Balance
     attempts: int
     unknown_cost: int
+    late_nanousd: int | None
+    late_past_nanousd: int | None
     forecast: Forecast | None
     buckets: Sequence[Bucket]
 
@@ -171,9 +179,8 @@ def _accounts(
     names = list_names(access, {one for row in rows for one in _ids(budget, row)})
     found = []
     for row in rows:
-        held = None if counters is None else counters.get(row.key)
-        reserved = None if counters is None else (held.reserved if held else 0)
-        balance = _balance(budget, record, row, reserved, now)
+        held = None if counters is None else counters.get(row.key, NOTHING)
+        balance = _balance(budget, record, row, held.reserved if held else None, now)
         forecast = forecast_of(
             record.period,
             period,
@@ -188,6 +195,8 @@ def _accounts(
                 balance=balance,
                 attempts=row.attempts,
                 unknown_cost=row.unknown_cost,
+                late_nanousd=held.late if held else None,
+                late_past_nanousd=held.past if held else None,
                 forecast=forecast if row.spent_nanousd and not record.is_rolling else None,
                 buckets=buckets[row.key],
             )

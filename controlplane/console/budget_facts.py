@@ -264,5 +264,17 @@ def account_line(budget: Budget, account: AccountStatus, url: str) -> AccountLin
     )
 
 
+def late_words(accounts: Sequence[AccountStatus]) -> str:
+    """Of what went past the amount because its gateway had been taken for dead; "" is nothing."""
+    past = [one.late_past_nanousd for one in accounts if one.late_past_nanousd]
+    if not past:
+        return ""
+    whose = f" of {count(len(past))} of those below" if len(accounts) > 1 else ""
+    return (
+        f"Gateway processes that had been taken for dead came back with requests under way: up to"
+        f" {dollars(sum(past))}{whose} went past the amount, which others had been given meanwhile."
+    )
+
+
 def _moment(at_s: int) -> datetime:
     return datetime.fromtimestamp(at_s, UTC)

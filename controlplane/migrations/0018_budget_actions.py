@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('controlplane', '0020_reports'),
+        ('controlplane', '0017_budgets'),
     ]
 
     operations = [

@@ -32,7 +32,7 @@ _SHARED = (
     BudgetSubject.MODEL.value,
     BudgetSubject.ROUTE.value,
 )
-_OF_CALLERS = (BudgetSubject.END_USER.value, BudgetSubject.TAG.value)
+OF_CALLERS = (BudgetSubject.END_USER.value, BudgetSubject.TAG.value)
 
 
 def list_budgets(access: Access) -> QuerySet[Budget]:
@@ -86,7 +86,7 @@ def about_key(rows: QuerySet[Budget], key: str) -> QuerySet[Budget]:
             }
         )
         wanted = Q(**{f"{subject}__isnull": True}) | Q(**{f"{subject_id}__isnull": True})
-        wanted |= Q(**{f"{subject}__in": (*_SHARED, *_OF_CALLERS)})
+        wanted |= Q(**{f"{subject}__in": (*_SHARED, *OF_CALLERS)})
         for kind, field in places.items():
             wanted |= Q(**{subject: kind, f"{subject_id}__in": keys.values(field)})
         fits &= wanted
@@ -100,7 +100,7 @@ def list_scope_names(access: Access, rows: Iterable[Any]) -> Mapping[str, str]:
     for row in rows:
         for one in row.scopes:
             if one["subject_id"] is not None:
-                (own if one["subject"] in _OF_CALLERS else ids).add(one["subject_id"])
+                (own if one["subject"] in OF_CALLERS else ids).add(one["subject_id"])
     return {**list_names(access, ids), **{name: name for name in own}}
 
 

@@ -117,8 +117,6 @@ def decode_manifest(data: bytes) -> snapshot.Manifest:
     return value
 
 
-_NO_NUMBER = b'"journal":"","seq":0}'
-"""How an end without a number is written: its last members."""
 _OPEN_EVENT = b'{"v":%d,"d":' % VERSION
 _encode_event_into = msgspec.json.Encoder().encode_into
 
@@ -144,10 +142,9 @@ def add_event(
     lines += mark + _OPEN_EVENT
     _encode_event_into(value, lines, -1)
     if seq:
-        if not lines.endswith(_NO_NUMBER):
+        if isinstance(value, events.End) and value.seq:
             raise ValueError("the end has a number already")
-        del lines[-len(_NO_NUMBER) :]
-        lines += b'"journal":"%b","seq":%d}}\n' % (journal.encode(), seq)
+        lines[-1:] = b',"journal":"%b","seq":%d}}\n' % (journal.encode(), seq)
     else:
         lines += b"}\n"
 

@@ -7,12 +7,12 @@ not known or not applicable and is never the same as zero.
 from collections.abc import Mapping
 
 from inference.contract.kinds import ChargeKind, Endpoint, Outcome, PriorityClass, TaskClass
-from inference.contract.values import frozen
+from inference.contract.values import terse
 
 Json = Mapping[str, object]
 
 
-@frozen
+@terse
 class Usage:
     """Tokens as the engine reported them; reasoning tokens are part of the completion's."""
 
@@ -22,7 +22,7 @@ class Usage:
     reasoning_tokens: int | None = None
 
 
-@frozen
+@terse
 class PriceUsed:
     """The price a charge was made at, kept with it so that later edits change no history."""
 
@@ -32,7 +32,7 @@ class PriceUsed:
     cached_input_nanousd_per_mtok: int | None = None
 
 
-@frozen
+@terse
 class Charge:
     """One attempt on one worker and what it cost.
 
@@ -57,7 +57,7 @@ class Charge:
     cost_max_nanousd: int | None = None
 
 
-@frozen
+@terse
 class Origin:
     """Who asked for what, of which configuration, through which process.
 
@@ -84,7 +84,7 @@ class Origin:
     rule_id: str | None = None
 
 
-@frozen
+@terse
 class Opening:
     """Written before an attempt goes upstream: enough to close it if this process dies.
 
@@ -107,7 +107,7 @@ class Opening:
     client_request_id: str | None = None
 
 
-@frozen
+@terse
 class End:
     """How a request ended; exactly one an event id. `decision` is the record Explain shows too.
 

@@ -84,8 +84,16 @@ BUDGET_LEDGER = "ledger"
 spending that is in the ledger and that no living gateway process has told."""
 
 
+LIMITS_DEAD_S = 3.0
+"""Three missed heartbeats: what a process had reserved is nobody's any more."""
+
+
 def limits_holders_key(organisation_id: str) -> str:
-    """Which processes hold units of an organisation's counters, and when each was last heard."""
+    """Which processes hold units of an organisation's counters, and when each was last heard.
+
+    `clock` is a clock in milliseconds, as of `at` by the store's own; of each process it has
+    `<that clock when it was heard>:<the number of its call>`.
+    """
     return f"hw:limits:{{{organisation_id}}}:holders"
 
 

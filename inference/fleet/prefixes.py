@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Protocol
 
-from xxhash import xxh3_64
+from xxhash import xxh3_64_intdigest
 
 STEP_BYTES = 2_048
 
@@ -22,23 +22,25 @@ MAX_ENTRIES = 100_000
 MAX_AGE_S = 600.0
 
 
-def blocks_of(prompt: bytes) -> tuple[int, ...]:
-    """The digests of a prompt's beginnings, one a whole step; none if it is shorter than one."""
-    steps = min(len(prompt) // STEP_BYTES, MAX_BLOCKS)
-    if not steps:
-        return ()
+def blocks_of(prompt: bytes | memoryview) -> tuple[int, ...]:
+    """The digests of a prompt's beginnings, one a whole step; none if it is shorter than one.
+
+    That of a step is the seed of the next one's, so each covers all that comes before it.
+    """
     view = memoryview(prompt)
-    digest = xxh3_64()
-    blocks = []
-    for step in range(steps):
-        digest.update(view[step * STEP_BYTES : (step + 1) * STEP_BYTES])
-        blocks.append(digest.intdigest())
-    return tuple(blocks)
+    end = min(len(view), MAX_BLOCKS * STEP_BYTES) - STEP_BYTES
+    digest = 0
+    return tuple(
+        [
+            digest := xxh3_64_intdigest(view[start : start + STEP_BYTES], digest)
+            for start in range(0, end + 1, STEP_BYTES)
+        ]
+    )
 
 
 def salt_of(life: str) -> int:
     """A number for one life of a worker, mixed into what it was sent: another life has none."""
-    return xxh3_64(life.encode()).intdigest()
+    return xxh3_64_intdigest(life.encode())
 
 
 class Salted(Protocol):
@@ -93,9 +95,11 @@ class PrefixIndex:
     def remember(self, salt: int, blocks: tuple[int, ...], *, now_s: float) -> None:
         """Note that this worker has read a prompt with these blocks."""
         seen = self._seen
+        to_end = seen.move_to_end
         for block in blocks:
-            seen[block ^ salt] = now_s
-            seen.move_to_end(block ^ salt)
+            key = block ^ salt
+            seen[key] = now_s
+            to_end(key)
         oldest_s = now_s - MAX_AGE_S
         while seen and (len(seen) > self._max_entries or seen[next(iter(seen))] < oldest_s):
             seen.popitem(last=False)

@@ -26,7 +26,8 @@ from inference.errors import (
 from inference.fleet.worker import Address, Lease
 from inference.gateway.dispatch import Placement
 from inference.gateway.streaming import StreamFilter
-from inference.workers.answers import Answer, Timeouts
+from inference.workers.answers import Answer
+from inference.workers.pace import Timeouts
 
 log = structlog.get_logger(__name__)
 

@@ -31,8 +31,8 @@ _GREETING_S = 0.1
 _LAST_ACCEPT_S = 1.0
 
 # A busy process has ten thousand values under way at once, which go without a collector's help.
-# Looking through them at every 700th would take a twentieth of its time. What a closed connection
-# leaves behind waits for it, some thirty values each, so much more would show as memory that grows.
+# Looking through them at every 700th would take a twentieth of its time. Whatever still refers back
+# to itself waits for it, so much more would show as memory that grows.
 _GARBAGE_THRESHOLDS = (5_000, 10, 20)
 
 Background = Callable[[], Awaitable[None]]

@@ -26,6 +26,8 @@ _CLOSING = re.compile(
     rb'(?:,"usage":(\{"prompt_tokens":\d+,(?:"total_tokens":\d+,)?"completion_tokens":\d+[^{}\n]*\}))?'
     rb"\}\n\n"
 )
+_NO_USAGE = b"}\n\n"
+_DIGITS = b"0123456789"
 _MAX_SHAPES = 16
 _NO_CONTENT = frozenset(("role", "index"))
 
@@ -53,6 +55,7 @@ class ChunkReader:
         "_after_text",
         "_before_text",
         "_by_choice",
+        "_closing_shape",
         "_is_usage_hidden",
         "_merged_usage",
         "_shapes_left",
@@ -82,25 +85,31 @@ class ChunkReader:
         self._merged_usage: Usage | None = None
         self._by_choice: dict[int, Usage] = {}
         self._before_text = b"\n"  # no frame begins so
-        self._after_text = b""
+        self._after_text = self._closing_shape = b""
         self._text_at = self._after_length = 0
         self._shapes_left = _MAX_SHAPES if choices_each is None else 0
 
+    def pass_usual(self, block: bytes) -> bytes | None:
+        if not block.startswith(self._before_text):
+            return None
+        start = self._text_at
+        at = block.find(b'"', start)
+        if not block.startswith(self._after_text, at):
+            return None
+        at += self._after_length
+        closing = block[at:]
+        if closing.translate(None, _DIGITS) != self._closing_shape and closing != _NO_USAGE:
+            return None
+        if block.find(b"\n", start, at) >= 0 or block.find(b"\r", start, at) >= 0:
+            return None
+        if closing == _NO_USAGE:
+            return block
+        self._whole_usage, self._merged_usage = closing[len(_LAST_MEMBER) - 1 : -3], None
+        return block if self.shows_frame_usage else block[:at] + _NO_USAGE
+
     def pass_on(self, block: bytes) -> bytes | None:
-        if block.startswith(self._before_text):
-            at = block.find(b'"', self._text_at)
-            if block.startswith(self._after_text, at):
-                at += self._after_length
-                closing = _CLOSING.fullmatch(block, at)
-                if closing is not None:
-                    if block.find(b"\n") == len(block) - 2:
-                        usage = closing[1]
-                        if usage is None:
-                            return block
-                        self._whole_usage, self._merged_usage = usage, None
-                        return block if self.shows_frame_usage else block[:at] + b"}\n\n"
-                elif passed := self._pass_several(block):
-                    return passed
+        if block.startswith(self._before_text) and (passed := self._pass_several(block)):
+            return passed
         if self._shapes_left:
             self._shapes_left -= 1
             self._learn(block[: block.find(b"\n\n") + 2])
@@ -167,6 +176,7 @@ class ChunkReader:
         ):
             self._before_text = block[: text.end()]
             self._after_text = block[block.find(b'"', text.end()) : at]
+            self._closing_shape = block[at:].translate(None, _DIGITS)
             self._text_at, self._after_length = text.end(), len(self._after_text)
 
     def usage(self) -> Usage | None:

@@ -47,7 +47,12 @@ class Prompt:
     __slots__ = ("_blocks", "_read", "may_have_blocks", "teaches", "tokens")
 
     def __init__(
-        self, read: Callable[[], bytes], *, tokens: int, teaches: bool = True, is_kept: bool = True
+        self,
+        read: Callable[[], bytes | memoryview],
+        *,
+        tokens: int,
+        teaches: bool = True,
+        is_kept: bool = True,
     ) -> None:
         self._read = read
         self._blocks: tuple[int, ...] | None = None

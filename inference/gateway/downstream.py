@@ -12,7 +12,8 @@ from inference.errors import (
     RequestTooLarge,
     UnsupportedEncoding,
 )
-from inference.gateway.headers import CallerHeaders, Headers, read_headers
+from inference.gateway.dialects import Dialect
+from inference.gateway.headers import CallerHeaders, Headers, answer_headers, read_headers
 from inference.gateway.protocol import EXTENSION, GatewayProtocol
 
 # Between two reads of a body; anything slower is no client worth holding memory for.
@@ -72,6 +73,11 @@ class Downstream(Protocol):
 
     async def respond(self, status: int, headers: Headers, body: bytes) -> None:
         """Send a whole answer; raises ClientStalled like `write`."""
+
+    async def answer(
+        self, request_id: str, dialect: Dialect, further: Headers, body: bytes
+    ) -> None:
+        """Respond with 200, the headers of an answer and these further ones, and the body."""
 
     async def abort(self, data: bytes = b"") -> None:
         """Send this and break the connection off, so that nobody takes it for a whole answer."""
@@ -162,6 +168,12 @@ class AsgiDownstream:
     async def respond(self, status: int, headers: Headers, body: bytes) -> None:
         await self.start(status, headers)
         await self.end(body)
+
+    async def answer(
+        self, request_id: str, dialect: Dialect, further: Headers, body: bytes
+    ) -> None:
+        headers = answer_headers(request_id, content_length=len(body), dialect=dialect)
+        await self.respond(200, headers + further, body)
 
     async def abort(self, data: bytes = b"") -> None:
         if data and not self._connection.is_write_paused:

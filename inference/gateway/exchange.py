@@ -226,7 +226,7 @@ class Exchange:
             request = self.request
             assert request is not None
             self._prompt = Prompt(
-                lambda: request.prompt_bytes,
+                lambda: request.prompt_view,
                 tokens=request.facts.prompt_tokens,
                 teaches=not request.media_bytes,
                 is_kept=self.endpoint in GENERATING,

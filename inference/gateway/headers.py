@@ -148,6 +148,14 @@ def answer_headers(
     return headers + _further_ids(request_id, dialect) if dialect is Dialect.ANTHROPIC else headers
 
 
+def answer_lines(request_id: str, *, content_length: int, dialect: Dialect) -> bytes:
+    """The same as lines, in a tenth of the time."""
+    id_ = request_id.encode()
+    if dialect is Dialect.ANTHROPIC:
+        return _ANTHROPIC_LINES % (content_length, id_, id_)
+    return _ANSWER_LINES % (content_length, id_)
+
+
 def stream_headers(request_id: str, dialect: Dialect = Dialect.OPENAI) -> Headers:
     """Headers of a stream: no proxy on the way may collect it, nobody but the caller keep it."""
     return (
@@ -163,6 +171,16 @@ def stream_headers(request_id: str, dialect: Dialect = Dialect.OPENAI) -> Header
 def _further_ids(request_id: str, dialect: Dialect) -> Headers:
     """The id of a request where Anthropic's clients look for it."""
     return ((b"request-id", request_id.encode()),) if dialect is Dialect.ANTHROPIC else ()
+
+
+def _lines(headers: Headers) -> bytes:
+    """A form of these headers in which length and ids are left open."""
+    left_open = {b"content-length": b"%d", b"x-request-id": b"%b", b"request-id": b"%b"}
+    return b"\r\n".join(b"%b: %b" % (name, left_open.get(name, value)) for name, value in headers)
+
+
+_ANSWER_LINES = _lines(answer_headers("", content_length=0))
+_ANTHROPIC_LINES = _lines(answer_headers("", content_length=0, dialect=Dialect.ANTHROPIC))
 
 
 def _authorization(read: Mapping[bytes, bytes]) -> bytes:

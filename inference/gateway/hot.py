@@ -15,15 +15,25 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from inference.errors import ClientLeft, GatewayError, InternalError, InvalidRequest
 from inference.gateway.app import GatewayApp
+from inference.gateway.dialects import Dialect
 from inference.gateway.downstream import check_head, check_length, received, sent
 from inference.gateway.error_responses import error_body
-from inference.gateway.headers import CallerHeaders, Headers, of_length, read_headers
+from inference.gateway.headers import (
+    CallerHeaders,
+    Headers,
+    answer_headers,
+    answer_lines,
+    of_length,
+    read_headers,
+)
 from inference.gateway.protocol import GatewayProtocol
 from inference.gateway.routes import HOT_ROUTES, Handler
 from inference.heads import HeadMemory
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _LINE = b": ".join
+_OK = STATUS_LINE[200]
+_HEAD_END = b"\r\n\r\n"
 
 log = structlog.get_logger(__name__)
 
@@ -62,6 +72,7 @@ class HotDownstream:
     ) -> None:
         self._connection = connection
         self._transport = connection.transport
+        self._flow = connection.flow
         self._parts: list[bytes] = []
         self.handler = handler
         self.headers = headers
@@ -86,7 +97,7 @@ class HotDownstream:
         self._parts.append(part)
         self._size += len(part)
         if self._waiter is None and self._size > HIGH_WATER_LIMIT:
-            self._connection.flow.pause_reading()
+            self._flow.pause_reading()
         self.wake()
 
     def end_body(self) -> None:
@@ -126,10 +137,24 @@ class HotDownstream:
 
     async def respond(self, status: int, headers: Headers, body: bytes) -> None:
         data = b"".join((*self._begin(status, headers), body))
-        if self._connection.flow.write_paused:
-            await sent(self._connection.flow.drain())
+        if self._flow.write_paused:
+            await sent(self._flow.drain())
         if not self._transport.is_closing():
             self._transport.write(data)
+            self._complete()
+
+    async def answer(
+        self, request_id: str, dialect: Dialect, further: Headers, body: bytes
+    ) -> None:
+        length = len(body)
+        if further or self.is_last or not self.keep_alive or self._flow.write_paused:
+            headers = answer_headers(request_id, content_length=length, dialect=dialect)
+            await self.respond(200, headers + further, body)
+        elif not self._transport.is_closing():
+            self.response_started = True
+            lines = answer_lines(request_id, content_length=length, dialect=dialect)
+            head = self._connection.default_head()
+            self._transport.write(b"".join((_OK, head, lines, _HEAD_END, body)))
             self._complete()
 
     async def write(self, data: bytes) -> None:
@@ -137,7 +162,7 @@ class HotDownstream:
             await self._send(b"%x\r\n%b\r\n" % (len(data), data))
 
     def write_now(self, data: bytes) -> bool:
-        if self._connection.flow.write_paused:
+        if self._flow.write_paused:
             return False
         if not self._transport.is_closing():
             self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
@@ -151,7 +176,7 @@ class HotDownstream:
             self._complete()
 
     async def abort(self, data: bytes = b"") -> None:
-        if not self._connection.is_write_paused:
+        if not self._flow.write_paused:
             await self.write(data)
         self._connection.cut_off()
 
@@ -168,8 +193,8 @@ class HotDownstream:
         self._transport.close()
 
     async def _send(self, data: bytes) -> None:
-        if self._connection.is_write_paused:
-            await sent(self._connection.flow.drain())
+        if self._flow.write_paused:
+            await sent(self._flow.drain())
         if not self._transport.is_closing():
             self._transport.write(data)
 
@@ -211,7 +236,7 @@ class HotDownstream:
         while not self.is_body_whole and self._size <= limit_bytes:
             self._check_connection()
             self._waiter = loop.create_future()
-            self._connection.flow.resume_reading()
+            self._flow.resume_reading()
             try:
                 await received(self._waiter, self._size, waited_s=loop.time() - began_s)
             finally:

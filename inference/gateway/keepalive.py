@@ -6,7 +6,7 @@ from inference.gateway.disclosures import disclosed
 from inference.gateway.exchange import Exchange
 from inference.gateway.headers import stream_headers
 from inference.queues.room import Silence
-from inference.workers.answers import Pulse
+from inference.workers.pace import Pulse
 
 # One line feed: after two, some clients see an empty event.
 COMMENT = b":\n"

@@ -131,6 +131,9 @@ class NamedEventReader:
         self.is_done = False
         self.error: bytes | None = None
 
+    def pass_usual(self, block: bytes) -> bytes | None:
+        return None
+
     def pass_on(self, block: bytes) -> bytes | None:
         for word in self._words.telling:
             if word in block:

@@ -128,6 +128,9 @@ class GatewayProtocol(HttpToolsProtocol):
         on_lost, self.on_lost = self.on_lost, None
         if on_lost is not None:
             on_lost()
+        # requests refer back to it: so nothing of it waits for the collector
+        self.pipeline.clear()
+        self.cycle = self.scope = None  # type: ignore[assignment]
 
     def data_received(self, data: bytes) -> None:
         if self.has_broken_body:

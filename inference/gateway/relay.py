@@ -16,7 +16,7 @@ from inference.gateway.disclosures import disclosed
 from inference.gateway.error_responses import error_frame
 from inference.gateway.exchange import Exchange
 from inference.gateway.failures import failure_of_error_member
-from inference.gateway.headers import EVENT_STREAM, answer_headers
+from inference.gateway.headers import EVENT_STREAM
 from inference.gateway.keepalive import KeepAlive
 from inference.gateway.named import NamedEventReader, next_sequence_number
 from inference.gateway.schemas import InferenceRequest
@@ -95,8 +95,7 @@ async def send_whole(exchange: Exchange, attempt: Attempt, body: bytes) -> None:
     """Pass on an answer that was read, once its end is in the books."""
     attempt.end(exchange.services.stopwatch())
     await exchange.close(Outcome.OK, http_status=_OK)
-    headers = answer_headers(exchange.event_id, content_length=len(body), dialect=exchange.dialect)
-    await exchange.downstream.respond(_OK, headers + disclosed(exchange), body)
+    await exchange.downstream.answer(exchange.event_id, exchange.dialect, disclosed(exchange), body)
 
 
 async def open_stream(

@@ -12,9 +12,10 @@ from inference.gateway.exchange import Exchange
 from inference.gateway.failures import failure_of_refusal, failure_of_status
 from inference.gateway.headers import upstream_headers, upstream_request_id
 from inference.gateway.schemas import InferenceRequest, upstream_body
-from inference.workers.answers import Answer, Pulse
+from inference.workers.answers import Answer
 from inference.workers.base import BackendTraits
 from inference.workers.connections import Request
+from inference.workers.pace import Pulse
 
 # An error's body is read for its message only.
 _MAX_ERROR_BYTES = 1024 * 1024

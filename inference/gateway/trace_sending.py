@@ -15,8 +15,8 @@ from inference.contract.values import frozen
 from inference.errors import UpstreamError
 from inference.observability.trace_context import Traced
 from inference.observability.trace_metrics import Dropped, TraceMetrics
-from inference.workers.answers import Timeouts
 from inference.workers.connections import Connections, Request, path_of
+from inference.workers.pace import Timeouts
 
 BATCH = 128
 """Requests a message: some 500 spans, 200 KB."""

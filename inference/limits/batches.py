@@ -5,15 +5,39 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import structlog
+
 from inference.contract import wire
 from inference.limits.slices import Permit, Slice
 
 MOST_ROWS = 200
 """Of one call, which holds up everybody else: some ten microseconds each."""
 
-# Three missed heartbeats; a process's own word on held units ends a little before that.
-DEAD_S = 3.0
+log = structlog.get_logger(__name__)
+
+DEAD_S = wire.LIMITS_DEAD_S
+# A process's own word on held units ends a little before that.
 _OWN_SHARE = 0.8
+
+
+@dataclass(slots=True)
+class Late:
+    """What came late in this life of the process: it was taken for dead, and what it had reserved
+    of budgets was freed, and it told it again all the same.
+
+    Counters, units of them, and how many of these went past the amount.
+    """
+
+    counters: int = 0
+    units: int = 0
+    past: int = 0
+
+    def add(self, key: str, units: int, past: int) -> None:
+        """Note what came late to one counter."""
+        self.counters += 1
+        self.units += units
+        self.past += past
+        log.warning("reserved again what had been freed", counter=key, nanousd=units, past=past)
 
 
 @dataclass(slots=True, eq=False)
@@ -101,15 +125,17 @@ class Batch:
                 arguments += (int(claim.counter.is_refundable), ask.question_of(one))
         return (len(keys), *keys, *arguments)
 
-    def absorb(self, replies: Sequence[Sequence[Any]], *, sent_s: float) -> None:
+    def absorb(self, replies: Sequence[Sequence[Any]], late: Late, *, sent_s: float) -> None:
         """Take over what the store says of each slice."""
         for row, reply in zip(self.rows, replies, strict=True):
-            _absorb(row, reply, sent_s=sent_s)
+            _absorb(row, reply, late, sent_s=sent_s)
 
 
-def _absorb(row: Row, reply: Sequence[Any], *, sent_s: float) -> None:
-    window, left_ms, given, rest, elsewhere, question, mine = map(int, reply)
+def _absorb(row: Row, reply: Sequence[Any], late: Late, *, sent_s: float) -> None:
+    window, left_ms, given, rest, elsewhere, question, mine, again, past = map(int, reply)
     one = row.slice
+    if again:
+        late.add(one.counter.key, again, past)
     if window != one.window:
         one.roll(window)
         one.got = mine

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from inference.decisions.admission import units_ahead
-from inference.limits.batches import MOST_ROWS, Ask, Batch, result_of, roomy
+from inference.limits.batches import MOST_ROWS, Ask, Batch, Late, result_of, roomy
 from inference.limits.shelf import MOST_SLICES, Shelf
 from inference.limits.slices import (
     Claim,
@@ -29,8 +29,9 @@ from inference.limits.slices import (
     Slice,
 )
 
-# A heartbeat and the way there and back: by then whoever lives has given back what it held.
-PATIENCE_S = 1.2
+# By then whoever lives has given back what it held, at its next heartbeat; and where nobody asked
+# for a while, whoever is dead is known to be: the clock made a step of 1.5 s and went on this long.
+PATIENCE_S = 1.8
 
 # For so long after a counter was found used up, requests for it are put to the store together.
 PARK_S = 0.01
@@ -60,6 +61,7 @@ class Leases:
         self.is_usable = False
         self.is_starting = False
         self.has_budgets = False
+        self.late = Late()
         self.wake: Callable[[], None] = lambda: None
         self._stopwatch = stopwatch
         self._patience_s = patience_s
@@ -182,7 +184,7 @@ class Leases:
     def absorb(self, batch: Batch, reply: Sequence[Any], *, sent_s: float) -> None:
         """Take over the store's answer and give everybody theirs."""
         replies, results = reply
-        batch.absorb(replies, sent_s=sent_s)
+        batch.absorb(replies, self.late, sent_s=sent_s)
         now_s = self._stopwatch()
         for row in batch.rows:
             self._shelf.note(row.slice)

@@ -132,8 +132,14 @@ class Limiter:
         return Admission(self, request_id, known, bounds, further)
 
     def _state(self) -> LimitState:
+        leases = self.leases
+        late = leases.late
         return LimitState(
-            len(self.leases), self.leases.held, not self.leases.is_usable, len(self._names)
+            counters=len(leases),
+            parallel=leases.held,
+            is_away=not leases.is_usable,
+            end_users=len(self._names),
+            late=(late.counters, late.units, late.past),
         )
 
     def _known_of(

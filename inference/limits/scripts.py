@@ -3,10 +3,12 @@
 A counter is a hash. `w` is its window, `g` what was granted in it to all processes, `l` what of
 that may yet come back; `g:<holder>` and `l:<holder>` are one process's part. A process's word on
 its part replaces what was there, so a repeated call, or one whose answer was lost, changes nothing.
-Of one that rolls, `b:<n>` is what was settled in its step `n`, `s` all of it, `n` the last step it
-was looked at in; what leaves it is taken off `g` in the name of the holder `~`.
-`q` counts the questions that were put to holders, `a:<holder>` is the last one it answered, `t`
-when the last was put. Numbers of units are decimal text and go up to 2**63 - 1.
+`d:<holder>` tells that its process was taken for dead, and what it had reserved was freed; should
+it speak again all the same, `late` counts what it had after all, `past` what of that went past the
+amount. Of one that rolls, `b:<n>` is what was settled in its step `n`, `s` all of it, `n` the last
+step it was looked at in; what leaves it is taken off `g` in the name of the holder `~`. `q` counts
+the questions that were put to holders, `a:<holder>` is the last one it answered, `t` when the last
+was put. Numbers of units are decimal text and go up to 2**63 - 1.
 
 Processes are heard once a second. The clock that judges them runs no faster than `STEP` a call, so
 a store that stood still takes nobody for dead.
@@ -37,7 +39,8 @@ return {epoch, now - tonumber(string.match(epoch, ':(%d+)$'))}
 # many lines; and of a line: counter, units that must be left, units to take, whether they may come
 # back, the question that was waited for.
 # Returns of each counter: window, milliseconds left of it, units given ahead, units left, units
-# that may come back from others, last question, units granted to this holder. And of each request:
+# that may come back from others, last question, units granted to this holder, units it told after
+# they had been freed, what of these went past the amount. And of each request:
 # {} if all was taken, or pairs of a counter that is short and the question to wait for, 0 if in
 # vain. Returns {} if a later call of this holder was here before.
 LEASE = """
@@ -99,6 +102,14 @@ local function grant(c, units, may_return)
     c.granted = redis.call('HGET', c.key, 'g')
 end
 
+local function come_late(c, got, before)
+    local granted = tonumber(redis.call('HGET', c.key, 'g') or '0')
+    c.late = math.max(tonumber(got) - tonumber(before), 0)
+    c.past = math.max(math.min(granted - tonumber(c.amount), c.late), 0)
+    redis.call('HINCRBY', c.key, 'late', whole(c.late))
+    redis.call('HINCRBY', c.key, 'past', whole(c.past))
+end
+
 local function roll(c)
     local key, n = c.key, math.floor(now / c.step)
     local bucket = 'b:' .. whole(n)
@@ -129,7 +140,8 @@ end
 local at, counters = 6, {}
 for i = 2, #KEYS do
     local key = KEYS[i]
-    local c = {key = key, window = tonumber(ARGV[at]), amount = ARGV[at + 1], ends = 0, w = '0'}
+    local c = {key = key, window = tonumber(ARGV[at]), amount = ARGV[at + 1], ends = 0, w = '0',
+        late = 0, past = 0}
     if not c.window then
         local step, steps = string.match(ARGV[at], '^~(%d+):(%d+)$')
         c.step, c.steps = tonumber(step), tonumber(steps)
@@ -153,8 +165,11 @@ for i = 2, #KEYS do
     local spoken, got, back = ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
     local late, answer = ARGV[at + 5], ARGV[at + 7]
     if spoken == c.w then
+        local before = redis.call('HGET', key, 'g:' .. me) or '0'
         tell(key, 'g', 'g:' .. me, got)
         tell(key, 'l', 'l:' .. me, back)
+        local is_late = c.window < 0 and redis.call('HDEL', key, 'd:' .. me) == 1
+        if is_late then come_late(c, got, before) end
     else
         if spoken ~= '' then tell(key, 'g', 'g:' .. me, '0') end
         tell(key, 'l', 'l:' .. me, '0')
@@ -193,6 +208,7 @@ local function others_of(c)
             elseif c.window < 0 and part.l ~= '0' then
                 redis.call('HINCRBY', c.key, 'g', minus(part.l))
                 redis.call('HINCRBY', c.key, 'g:' .. name, minus(part.l))
+                redis.call('HSET', c.key, 'd:' .. name, '1')
             end
         elseif part.l ~= '0' then
             c.others[#c.others + 1] = tonumber(part.a)
@@ -256,7 +272,8 @@ for i, c in ipairs(counters) do
     local back = tonumber(told[1] or 0) - tonumber(told[2] or 0)
     local rest = whole(tonumber(c.amount) - tonumber(c.granted))
     local mine = redis.call('HGET', c.key, 'g:' .. me) or '0'
-    replies[i] = {c.w, c.ends, whole(slice), rest, whole(back), tonumber(told[3] or 0), mine}
+    replies[i] = {c.w, c.ends, whole(slice), rest, whole(back), tonumber(told[3] or 0), mine,
+        whole(c.late), whole(c.past)}
     if c.window == 0 and c.granted == '0' and not told[3] then redis.call('DEL', c.key) end
 end
 return {replies, results}

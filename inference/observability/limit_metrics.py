@@ -4,19 +4,24 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from inference.contract.kinds import LimitUnit
 
 
 @dataclass(frozen=True, slots=True)
 class LimitState:
-    """What one process holds now."""
+    """What one process holds now.
+
+    `late` is what it reserved again after it had been taken for dead: counters, nano-USD, and what
+    of these went past amounts.
+    """
 
     counters: int
     parallel: int
     is_away: bool
     end_users: int
+    late: tuple[int, int, int] = (0, 0, 0)
 
 
 class LimitMetrics:
@@ -123,8 +128,9 @@ class LimitMetrics:
 class _State:
     read: Callable[[], LimitState]
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         state = self.read()
+        yield from _late(state)
         for name, text, value in (
             ("limit_counters", "Counters of limits that processes know", state.counters),
             ("limit_parallel", "Slots of limits on parallel requests in use", state.parallel),
@@ -134,3 +140,15 @@ class _State:
             family = GaugeMetricFamily(f"headworks_gateway_{name}", text)
             family.add_metric((), value)
             yield family
+
+
+def _late(state: LimitState) -> Iterator[Metric]:
+    told = (
+        ("late_settlements", "Counters of budgets reserved on again after that had been freed"),
+        ("late_nanousd", "Nano-USD reserved on budgets again after that had been freed"),
+        ("late_past_nanousd", "What of that went past the amounts of budgets"),
+    )
+    for (name, text), value in zip(told, state.late, strict=True):
+        family = CounterMetricFamily(f"headworks_gateway_budget_{name}", text)
+        family.add_metric((), value)
+        yield family

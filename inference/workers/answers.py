@@ -1,12 +1,11 @@
 """One HTTP/1.1 response as it comes in: parsed, bounded, read at the reader's pace."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import httptools
 import structlog
 
-from inference.contract.values import frozen
 from inference.errors import (
     GatewayError,
     InternalError,
@@ -15,6 +14,8 @@ from inference.errors import (
     UpstreamTimedOut,
 )
 from inference.watchdog import Watchdog
+from inference.workers.framing import LINE_END, size_line
+from inference.workers.pace import Pulse, Timeouts
 
 # A head is a few hundred bytes; servers themselves stop at 8 to 64 KiB. As much may come between
 # two parts of a chunked body.
@@ -31,23 +32,6 @@ Take = Callable[[bytes], bool]
 """Takes what a worker said, b"" being its end; False once it wants no more for now."""
 
 log = structlog.get_logger(__name__)
-
-
-@frozen
-class Timeouts:
-    """Seconds. First byte: from sending to the first byte of the body; idle: between two reads."""
-
-    connect_s: float
-    first_byte_s: float
-    idle_s: float
-
-
-@frozen
-class Pulse:
-    """What to do while a worker says nothing: `beat`, each time `left_s` has run out."""
-
-    left_s: Callable[[], float]
-    beat: Callable[[], Awaitable[None]]
 
 
 class Answer:
@@ -71,6 +55,7 @@ class Answer:
     _framing_bytes = 0
     _has_body = False
     _is_flowing = False
+    _is_between_chunks = False
     _has_length = False
     _is_interim = False
     _error: GatewayError | None = None
@@ -192,14 +177,25 @@ class Answer:
 
     def feed(self, data: bytes) -> None:
         """Take what the connection received."""
+        if self._is_between_chunks and self._take is not None:
+            line = size_line(len(data))
+            if data.startswith(line) and data.endswith(LINE_END):
+                # one whole chunk: the parser, which was between two, misses nothing
+                self._quiet_since_s = self._loop.time()
+                self._give(data[len(line) : -2])
+                return
         if not self.has_bytes:
             self.has_bytes = True
             self.parser = httptools.HttpResponseParser(self)
         had_head = self.has_head
         self._framing_bytes += len(data)
+        self._is_between_chunks = False
         try:
             if self.parser is not None:
                 self.parser.feed_data(data)
+            if self._is_between_chunks:
+                # unless a part of the next one's size came as well
+                self._is_between_chunks = self._is_flowing and data.endswith(LINE_END)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             if isinstance(error, httptools.HttpParserCallbackError):
                 log.error("answer parser failed", exc_info=error)
@@ -207,11 +203,6 @@ class Answer:
             if not self.is_complete:
                 self._offer()  # what came before the break
             self.fail(UpstreamBadAnswer())
-        if self._is_flowing and self._take is not None and len(self._chunks) == 1:
-            self._quiet_since_s = self._loop.time()
-            part, self._chunks, self._size = self._chunks[0], [], 0
-            self._give(part)
-            return
         if self._framing_bytes > MAX_HEAD_BYTES and not self.is_complete:
             self.fail(UpstreamBadAnswer())
         if not self.has_head:
@@ -262,7 +253,7 @@ class Answer:
     def fail(self, error: GatewayError) -> None:
         """Make this the outcome, unless there is one, and cut the connection off."""
         if self._error is None and not self.is_complete:
-            self._error, self._is_flowing = error, False
+            self._error, self._is_flowing, self._is_between_chunks = error, False, False
             self._watchdog.clear()
             self._transport.abort()
             self._wake()
@@ -294,6 +285,12 @@ class Answer:
         if not self.is_complete:
             self._chunks.append(body)
             self._size += len(body)
+
+    def on_chunk_header(self) -> None:
+        self._is_between_chunks = False
+
+    def on_chunk_complete(self) -> None:
+        self._is_between_chunks = True
 
     def on_message_complete(self) -> None:
         if self._is_interim:

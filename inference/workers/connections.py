@@ -15,7 +15,8 @@ from inference.contract.values import frozen
 from inference.errors import UpstreamClosed, UpstreamForbidden, UpstreamUnreachable
 from inference.heads import HeadMemory
 from inference.watchdog import Watchdog
-from inference.workers.answers import Answer, AnswerHead, Pulse, Timeouts
+from inference.workers.answers import Answer, AnswerHead
+from inference.workers.pace import Pulse, Timeouts
 
 # Servers close an idle connection after 5 s (uvicorn, so vLLM) to some minutes; a stale one costs a
 # retry, so the limit only keeps those of a worker that is gone from staying.

@@ -1,23 +1,26 @@
-"""The project's own sources, parsed once for every architecture check."""
+"""The project's own sources: read once for all architecture checks, parsed for those who ask."""
 
 import ast
 import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PLANES = ("inference", "controlplane", "dashboards")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Source:
     """One module: its path from the root, its text and its tree."""
 
     path: Path
     text: str
-    tree: ast.Module
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return _parsed(self.text)
 
     @property
     def name(self) -> str:
@@ -38,8 +41,7 @@ def _below(top: str) -> tuple[Source, ...]:
 def _read(top: str) -> Iterator[Source]:
     for path in sorted((ROOT / top).rglob("*.py")):
         if "migrations" not in path.parts:
-            text = path.read_text()
-            yield Source(path.relative_to(ROOT), text, _parsed(text))
+            yield Source(path.relative_to(ROOT), path.read_text())
 
 
 def _parsed(text: str) -> ast.Module:

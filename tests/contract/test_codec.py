@@ -58,8 +58,14 @@ BEFORE_RULES = {
     "end-before-rules": (codec.decode_end, replace(END, origin=OLD_ORIGIN)),
     "end-refused-before-rules": (codec.decode_end, replace(REFUSED_END, origin=OLD_ORIGIN)),
 }
+WITH_NULLS = {
+    "end-with-nulls": (codec.decode_end, END),
+    "end-refused-with-nulls": (codec.decode_end, REFUSED_END),
+}
 OLD_BUDGETS = "section-budgets-before-actions"
-OLD_FILES = {OLD_BUDGETS, *OLD_VITALS, *OLD_POOLS, *OLD_ROUTES, OLD_OPENING, *BEFORE_RULES}
+OLD_FILES = {
+    *(OLD_BUDGETS, *WITH_NULLS, *OLD_VITALS, *OLD_POOLS, *OLD_ROUTES, OLD_OPENING, *BEFORE_RULES)
+}
 # what these hold is data, not fields
 MAPPINGS = {
     *("sections", "engine_arguments", "inflight", "decision"),
@@ -176,6 +182,12 @@ def test_openings_of_earlier_writers_are_of_the_first_attempt() -> None:
 @pytest.mark.parametrize("file", BEFORE_RULES)
 def test_what_was_written_before_rules_has_no_tags_classes_or_end_users(file: str) -> None:
     decode, value = BEFORE_RULES[file]
+    assert decode(read_old(file)) == value
+
+
+@pytest.mark.parametrize("file", WITH_NULLS)
+def test_what_was_written_with_all_that_says_nothing_is_read_as_without(file: str) -> None:
+    decode, value = WITH_NULLS[file]
     assert decode(read_old(file)) == value
 
 

@@ -15,6 +15,8 @@ from controlplane.services.bindings import grant_role
 from controlplane.services.organisations import create_organisation
 from controlplane.services.users import create_service_account
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def home(db: None, actor: Actor) -> Organisation:

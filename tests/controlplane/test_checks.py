@@ -8,6 +8,8 @@ from django.conf import settings
 from controlplane.checks import check_engine, check_secrets, check_stored_secrets
 from tests.controlplane.conftest import POOL, Caller
 
+pytestmark = pytest.mark.slow
+
 
 def with_settings(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
     monkeypatch.setattr(settings, "HEADWORKS", type(settings.HEADWORKS)(**values))

@@ -27,6 +27,8 @@ from inference.contract import wire
 from tests.controlplane.consoles import before_store, database_url_of_test
 from tests.installation import ROOT, wait_until
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def empty_database() -> Iterator[str]:
@@ -50,7 +52,6 @@ def start(database_url: str, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.slow
 def test_of_two_processes_that_migrate_an_empty_database_one_does_and_both_succeed(
     empty_database: str,
 ) -> None:
@@ -156,7 +157,6 @@ def running_jobs(folder: Path, **settings: str) -> Iterator[None]:
         jobs.wait(30)
 
 
-@pytest.mark.slow
 def test_jobs_beat_publish_what_the_store_lost_and_survive_its_absence(
     transactional_db: None, state_store: Redis, state_url: str, tmp_path: Path, folder: Path
 ) -> None:

@@ -19,6 +19,8 @@ from tests.controlplane.console.conftest import Reader, make_reader
 from tests.controlplane.console.flows import words_of
 from tests.controlplane.ledger_events import make_end, make_origin
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["make_reader"]
 
 NOW = timezone.now()
@@ -148,7 +150,6 @@ def test_what_is_older_than_a_week_is_forgotten(operator: Reader, route: Route) 
     assert forget_rules(NOW) == 0
 
 
-@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_an_upgrade_takes_the_last_day_from_the_ledger(operator: Reader, route: Route) -> None:
     came(operator, route, NOW - timedelta(hours=3), gold=2, none=1)

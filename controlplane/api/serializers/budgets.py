@@ -194,6 +194,14 @@ class BudgetAccountSerializer(serializers.Serializer[Any]):
     unknown_cost = serializers.IntegerField(
         read_only=True, help_text="Attempts whose cost nobody knows; they add nothing."
     )
+    late_nanousd = NanoUsdField(
+        read_only=True,
+        allow_null=True,
+        help_text="Reserved again by gateway processes that had been taken for dead.",
+    )
+    late_past_nanousd = NanoUsdField(
+        read_only=True, allow_null=True, help_text="What of that went past the amount."
+    )
     forecast = BudgetForecastSerializer(read_only=True, allow_null=True)
 
 

@@ -17,6 +17,7 @@ from controlplane.console.budget_facts import (
     account_line,
     effects_words,
     figures_of,
+    late_words,
     past_lines,
     past_words,
     state_of,
@@ -166,6 +167,7 @@ class BudgetDetail(DetailPage):
             "figure": "" if chart is None else json.dumps(chart.figure, separators=(",", ":")),
             "first_words": "" if first is None else subjects_words(first.subjects),
             "lines": lines if status.is_each else (),
+            "late": late_words(status.accounts),
             "past": past_lines(status.past, row, self.scope.zone),
             "past_verb": "Blocked" if row.action == BudgetAction.BLOCK else "Passed",
             "corrections": [

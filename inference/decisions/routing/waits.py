@@ -5,9 +5,9 @@ the moment, by the others to the second. Only how full the KV cache is comes fro
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from math import inf
 
+from inference.contract.values import changed
 from inference.decisions.routing.base import C, Candidate, Choice, Room, Score, Wish
 from inference.decisions.routing.draws import draw, draw_evenly
 
@@ -78,10 +78,10 @@ def pick_warm(
     found: tuple[Room[C], C] | None = None
     least = (inf, 0.0)
     for room in rooms:
-        for worker in room.workers:
+        for worker, wait in zip(room.workers, waits_of(room.workers), strict=True):
             hit = wish.hits.get(worker.id, 0.0)
-            if hit >= warm_from and (rank := (wait_of(worker), -hit)) < least:
-                least, found = rank, (room, worker)
+            if hit >= warm_from and (wait, -hit) < least:
+                least, found = (wait, -hit), (room, worker)
     return found
 
 
@@ -147,5 +147,5 @@ def _two_of(rooms: Sequence[Room[C]], u: float) -> tuple[list[Room[C]], float]:
         index, u = draw(weights, u)
         room = rooms[index]
         seat, u = draw_evenly(len(room.workers), u)
-        drawn.append(replace(room, workers=(room.workers[seat],)))
+        drawn.append(changed(room, workers=(room.workers[seat],)))
     return drawn, u

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 from django.utils import timezone
+from redis import Redis
 
-from controlplane.models import AuditEntry, Budget
+from controlplane.models import AuditEntry, Budget, BudgetAccount
 from controlplane.services.actors import Actor
 from controlplane.services.bindings import grant_role
 from controlplane.services.budget_accounts import begin_to_count
@@ -16,6 +17,7 @@ from controlplane.services.usage import record_usage
 from controlplane.services.users import create_service_account, issue_token
 from inference.contract.kinds import BudgetPeriod, BudgetSubject
 from inference.contract.snapshot import BudgetRecord, BudgetScope
+from inference.contract.wire import limits_holders_key
 from tests.controlplane.conftest import Caller
 from tests.controlplane.ledger_events import make_charge, make_end, make_origin
 from tests.controlplane.snapshots import staged_snapshot
@@ -236,3 +238,26 @@ def test_status_tells_what_is_spent_left_and_where_it_goes(admin: Caller) -> Non
     assert account["used_percent"] == 90.0
     assert int(account["forecast"]["at_end_nanousd"]) >= 9 * DOLLAR
     assert account["subjects"][0]["id"] == home.pk
+
+
+def test_what_dead_gateways_had_reserved_is_held_by_nobody_and_what_came_late_is_told(
+    admin: Caller, state_store: Redis
+) -> None:
+    made(admin, "all", scope("organisation"), amount_nanousd=str(10 * DOLLAR))
+    row = Budget.objects.get()
+    begin_to_count(row, timezone.now())
+    spend(admin.organisation.pk, ("proj_1", 1))
+    key = BudgetAccount.objects.get().key
+    seconds, _ = state_store.time()
+    clock = {"at": seconds * 1_000, "clock": 50_000, "alive": "49000:7", "dead": "46000:9"}
+    state_store.hset(limits_holders_key(admin.organisation.pk), mapping=clock)
+    held = {"g": 9 * DOLLAR, "l": 5 * DOLLAR, "l:alive": 2 * DOLLAR, "l:dead": 2 * DOLLAR}
+    late = {"l:gone": DOLLAR, "late": DOLLAR, "past": 40_000_000}
+    state_store.hset(key, mapping={**held, **late})
+    (account,) = admin.get(f"/budgets/{row.pk}/status/").json()["accounts"]
+    assert account["reserved_nanousd"] == str(2 * DOLLAR)
+    assert (account["late_nanousd"], account["late_past_nanousd"]) == (str(DOLLAR), "40000000")
+    # while nobody at all is heard, time goes on
+    state_store.hset(limits_holders_key(admin.organisation.pk), "at", (seconds - 60) * 1_000)
+    (account,) = admin.get(f"/budgets/{row.pk}/status/").json()["accounts"]
+    assert account["reserved_nanousd"] == "0"

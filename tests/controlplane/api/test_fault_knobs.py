@@ -16,6 +16,8 @@ from tests.controlplane.conftest import POOL, ROUTE, Caller
 from tests.controlplane.fleet import put_directory, put_vitals, vitals, worker
 from tests.controlplane.snapshots import newest_revision, staged_snapshot
 
+pytestmark = pytest.mark.slow
+
 LIMITED = [
     *(("routes", name, bound) for name, bound in ROUTE_BOUNDS.items()),
     *(("pools", name, bound) for name, bound in POOL_BOUNDS.items()),
@@ -56,7 +58,6 @@ def fields_of(response: Any) -> dict[str, list[str]]:
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("noun", "name", "bound"), LIMITED)
 def test_a_number_is_taken_at_its_bounds(
     noun: str, name: str, bound: Bound, admin: Caller, route: Any, pool: Any
@@ -248,7 +249,6 @@ def test_many_pools_are_drained_in_one_call(admin: Caller, small: str, pool: Any
     assert list(fields_of(response)) == ["operations.1.data.cordoned.0"]
 
 
-@pytest.mark.slow
 def test_a_roll_back_brings_the_knobs_back_but_for_counts_of_restarts(
     admin: Caller, small: str, route: Any
 ) -> None:

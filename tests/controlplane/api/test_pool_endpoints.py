@@ -9,6 +9,8 @@ from tests.controlplane.api.test_fault_knobs import fields_of
 from tests.controlplane.conftest import POOL, Caller
 from tests.controlplane.snapshots import newest_revision, staged_snapshot
 
+pytestmark = pytest.mark.slow
+
 CHAT_ONLY = {**POOL, "name": "old", "endpoints": ["chat"]}
 
 

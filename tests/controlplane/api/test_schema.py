@@ -11,6 +11,8 @@ from django.core.management import call_command
 from django.test import Client
 from drf_spectacular.validation import validate_schema
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def schema() -> dict[str, Any]:
@@ -20,7 +22,6 @@ def schema() -> dict[str, Any]:
     return document
 
 
-@pytest.mark.slow
 def test_the_document_is_valid(schema: dict[str, Any]) -> None:
     validate_schema(schema)
 

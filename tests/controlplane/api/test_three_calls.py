@@ -1,5 +1,6 @@
 """Three short calls put an address into service."""
 
+import pytest
 from django.conf import settings
 
 from inference.contract.kinds import Accounting, Backend, PoolPower, Provisioner, Scope, Strategy
@@ -14,6 +15,8 @@ from inference.contract.snapshot import (
 )
 from tests.controlplane.conftest import POOL, ROUTE, Caller
 from tests.controlplane.snapshots import staged_snapshot
+
+pytestmark = pytest.mark.slow
 
 
 def test_pool_route_and_key_are_in_the_snapshot_as_asked(admin: Caller) -> None:

@@ -14,6 +14,8 @@ from inference.contract.kinds import ProcessRole, WorkerState
 from tests.controlplane.conftest import POOL, Caller
 from tests.controlplane.fleet import put_directory, put_vitals, vitals, worker
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module", autouse=True)
 def pool(admin: Caller) -> Any:

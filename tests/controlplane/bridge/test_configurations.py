@@ -12,7 +12,7 @@ from controlplane.selectors.snapshots import get_configuration
 from controlplane.services.actors import Actor
 from controlplane.services.models import create_model
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from datetime import UTC, date, datetime, timedelta
 
+import pytest
 from django.db import connection
 from django.db.models import Model
 
@@ -9,6 +10,8 @@ from controlplane.models import Charge, Request
 from controlplane.services.requests import ensure_partitions
 from tests.controlplane.bridge.conftest import Recording
 from tests.controlplane.ledger_events import NOON_MS, feed, make_end
+
+pytestmark = pytest.mark.slow
 
 DAY_MS = 24 * 3_600_000
 _TYPES = {

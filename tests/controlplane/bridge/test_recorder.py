@@ -22,6 +22,8 @@ from tests.controlplane.bridge.conftest import Recording
 from tests.controlplane.conftest import Caller
 from tests.controlplane.ledger_events import NOON, feed, make_charge, make_end
 
+pytestmark = pytest.mark.slow
+
 
 def test_an_event_becomes_a_request_its_charges_and_sums(recording: Recording) -> None:
     feed(recording.store, make_end(1), make_end(2))

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 from django.utils import timezone
+from redis import Redis
 
-from controlplane.models import AuditEntry, Budget, Key, Role
+from controlplane.models import AuditEntry, Budget, BudgetAccount, Key, Role
 from controlplane.services.actors import Actor
 from controlplane.services.budget_accounts import begin_to_count
 from controlplane.services.budgets import create_budget
@@ -159,6 +160,18 @@ def test_a_raise_is_reviewed_and_has_an_end(finance: Reader, actor: Actor) -> No
     assert "The raise ends now." in flow.words
     assert flow.send("save", reason="over").status_code == 302
     assert Budget.objects.get().raised_until is None
+
+
+def test_a_page_tells_what_came_late_and_went_past_the_amount(
+    finance: Reader, actor: Actor, state_store: Redis
+) -> None:
+    row = budget(finance, actor, "all")
+    begin_to_count(row, timezone.now())
+    spend(finance, 1, 10)
+    assert "taken for dead" not in words_of(finance.page(f"/budgets/{row.pk}/"))
+    told = {"g": 10 * DOLLAR, "late": DOLLAR, "past": DOLLAR // 2}
+    state_store.hset(BudgetAccount.objects.get().key, mapping=told)
+    assert "up to $0.50 went past the amount" in words_of(finance.page(f"/budgets/{row.pk}/"))
 
 
 def test_a_page_tells_how_a_budget_stands_and_where_it_goes(finance: Reader, actor: Actor) -> None:

@@ -2,11 +2,15 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from controlplane.models import Pool, Project, Role
 from controlplane.services.actors import Actor
 from controlplane.services.routes import TargetChoice, create_route
 from tests.controlplane.console.conftest import Reader
 from tests.controlplane.console.flows import Flow, inputs_of, words_of
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_form_of_a_pool_names_them_and_explain_says_what_is_translated(

@@ -5,7 +5,7 @@ import pytest
 from tests.controlplane.console.conftest import Reader
 from tests.controlplane.ledger_events import make_end
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
 
 def test_a_traced_request_tells_its_trace_and_others_have_no_such_row(reader: Reader) -> None:

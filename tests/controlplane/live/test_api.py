@@ -20,6 +20,8 @@ from tests.controlplane.live.facts import (
 from tests.controlplane.live.test_propagation import child as serving
 from tests.controlplane.live.test_propagation import publish, write
 
+pytestmark = pytest.mark.slow
+
 AT_NOON = "until=2026-11-24T12:00:05Z"
 
 

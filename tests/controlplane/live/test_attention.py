@@ -17,6 +17,8 @@ from tests.controlplane.conftest import Caller
 from tests.controlplane.fleet import put_directory, worker
 from tests.controlplane.live.facts import child, quiet, sampled, traffic
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def reader(admin: Caller, actor: Actor, collected_files: None) -> Client:

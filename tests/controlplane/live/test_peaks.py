@@ -15,7 +15,7 @@ from controlplane.services.pools import create_pool
 from controlplane.services.routes import TargetChoice, create_route
 from tests.controlplane.live.facts import NOON, after, child, quiet, sampled, traffic
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
 ALL = Access(is_platform_admin=True)
 

@@ -17,6 +17,8 @@ from controlplane.local.postgres import find_binaries
 from controlplane.local.problems import LocalProblem
 from controlplane.models import Organisation
 
+pytestmark = pytest.mark.slow
+
 OTHER = f"back_up_{os.getpid()}"
 
 

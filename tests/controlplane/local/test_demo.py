@@ -17,7 +17,7 @@ from controlplane.local.demo import (
 )
 from controlplane.models import ApiToken, ConfigRevision, Key, Pool, Route, RouteTarget, User
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
 NOTHING: frozenset[str] = frozenset()
 

@@ -32,6 +32,8 @@ from controlplane.services.users import (
 )
 from tests.controlplane.conftest import Caller
 
+pytestmark = pytest.mark.slow
+
 PASSWORD = "long enough 42"
 
 

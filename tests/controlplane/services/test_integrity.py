@@ -30,6 +30,8 @@ from controlplane.services.actors import Actor
 from controlplane.services.organisations import create_organisation
 from tests.controlplane.conftest import Caller
 
+pytestmark = pytest.mark.slow
+
 
 def refused(write: Any) -> None:
     """Assert that the database refuses a write, deferred constraints included."""

@@ -15,6 +15,8 @@ from controlplane.services.pruning import KEPT_FOR, prune_revisions
 from controlplane.tasks.configuration import prune_revisions as prune_revisions_task
 from inference.contract import wire
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def home(db: None, actor: Actor, monkeypatch: pytest.MonkeyPatch) -> Organisation:

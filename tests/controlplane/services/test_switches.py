@@ -13,6 +13,8 @@ from controlplane.services.switches import throw_switch
 from controlplane.tasks.switches import remove_expired
 from tests.controlplane.snapshots import staged_snapshot
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def now() -> datetime:

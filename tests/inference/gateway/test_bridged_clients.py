@@ -19,6 +19,8 @@ from tests.inference.gateway.test_clients import (
 from tests.upstream.fixtures import Upstream
 from tests.upstream.script import DEFAULT_TEXT, Behaviour
 
+pytestmark = pytest.mark.slow
+
 USAGE = {
     "prompt_tokens": 10,
     "completion_tokens": 5,

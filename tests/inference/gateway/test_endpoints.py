@@ -6,17 +6,15 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import openai
 import pytest
 
 from inference.contract.events import Usage
-from inference.contract.kinds import Accounting, Backend, ChargeKind, Endpoint, Outcome, Task
+from inference.contract.kinds import Accounting, ChargeKind, Endpoint, Outcome, Task
 from inference.decisions.endpoints import OTHER_PATHS, READING
 from tests.inference.gateway.client import opened, post, request_bytes, send
 from tests.inference.gateway.rig import (
     CREDENTIAL,
     MODEL,
-    TOKEN,
     Gateway,
     configuration,
     pool_record,
@@ -330,47 +328,6 @@ async def test_a_stream_that_fails_before_its_first_word_is_asked_elsewhere(
     reply = await post(pair.port, "/v1/completions", prompt="ping", stream=True)
     assert (reply.status, len(pair.books.end.charges)) == (200, 2)
     assert sum(len(chunk["choices"]) for chunk in reply.chunks) == 6
-
-
-def client_of(gateway: Gateway) -> openai.AsyncOpenAI:
-    return openai.AsyncOpenAI(
-        base_url=f"http://127.0.0.1:{gateway.port}/v1", api_key=TOKEN, max_retries=0
-    )
-
-
-async def test_the_official_client_completes_texts(gateway: Gateway) -> None:
-    async with client_of(gateway) as client:
-        whole = await client.completions.create(
-            model="m", prompt=["a", "b"], n=2, echo=True, logprobs=1
-        )
-        assert [one.index for one in whole.choices] == [0, 1, 2, 3]
-        assert [one.text for one in whole.choices] == [f"a {TEXT}"] * 2 + [f"b {TEXT}"] * 2
-        assert whole.usage is not None
-        assert (whole.usage.prompt_tokens, whole.usage.completion_tokens) == (20, 20)
-        texts = ["", ""]
-        async for chunk in await client.completions.create(
-            model="m", prompt=[1, 2], n=2, stream=True
-        ):
-            texts[chunk.choices[0].index] += chunk.choices[0].text
-        assert texts == [TEXT, TEXT]
-
-
-async def test_the_official_client_embeds(upstream: Upstream) -> None:
-    models = models_for(Endpoint.EMBEDDINGS)
-    pool = pool_record("a", upstream.base_url, backend=Backend.OPENAI)
-    async with (
-        running_gateway(configuration(pool, models=models)) as gateway,
-        client_of(gateway) as client,
-    ):
-        answer = await client.embeddings.create(model="m", input="water")
-        assert answer.data[0].embedding == pytest.approx([0.6, 0.8])
-        assert json.loads(upstream.calls[-1].body or "")["encoding_format"] == "base64"
-        answer = await client.embeddings.create(
-            model="m", input=[[1, 2], [3]], encoding_format="float", dimensions=1
-        )
-        assert [one.embedding for one in answer.data] == [[0.6], [0.6]]
-        assert answer.usage.prompt_tokens == 10
-        assert [end.charges[0].usage for end in gateway.books.ends] == [Usage(10, 0)] * 2
 
 
 async def test_an_embedding_without_usage_is_an_estimate(upstream: Upstream) -> None:

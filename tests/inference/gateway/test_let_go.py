@@ -1,7 +1,9 @@
 """What goes wrong with one attempt keeps nobody from letting go of the others."""
 
 import asyncio
+import gc
 import json
+import weakref
 
 import pytest
 from redis.asyncio import Redis
@@ -16,6 +18,7 @@ from inference.fleet.worker import Lease
 from inference.gateway.attempts import Attempt, Moment
 from inference.gateway.dispatch import Placement
 from inference.gateway.hedging import ending_of
+from inference.gateway.protocol import GatewayProtocol
 from tests.inference.gateway.client import BASE, opened, request_bytes
 from tests.inference.gateway.rig import configuration, pool_record, route_record, running_gateway
 from tests.inference.limits.rig import SEEDED
@@ -100,3 +103,33 @@ async def test_an_attempt_that_was_overtaken_is_whole_only_with_its_whole_answer
     task = asyncio.ensure_future(attempt())
     await asyncio.wait([task])
     assert type(ending_of(task, is_stream=is_stream)) is ending
+
+
+@pytest.mark.parametrize("is_hot", [True, False])
+@pytest.mark.parametrize("is_left", [True, False])
+async def test_a_lost_connection_leaves_nothing_to_the_collector(
+    upstream: Upstream, is_hot: bool, is_left: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[weakref.ref[GatewayProtocol]] = []
+    connection_made = GatewayProtocol.connection_made
+
+    def noted(protocol: GatewayProtocol, transport: asyncio.Transport) -> None:
+        made.append(weakref.ref(protocol))
+        connection_made(protocol, transport)
+
+    monkeypatch.setattr(GatewayProtocol, "connection_made", noted)
+    upstream.play(Behaviour(delay_ms=200 if is_left else 0))
+    snapshot = configuration(pool_record("a", upstream.base_url))
+    async with running_gateway(snapshot, is_hot=is_hot) as gateway:
+        gc.collect()
+        gc.disable()
+        try:
+            async with opened(gateway.port, request_bytes(BODY)) as call:
+                if is_left:
+                    await gateway.wait_for(lambda: gateway.inflight)
+                else:
+                    await call.read_head()
+                call.leave()
+                await gateway.wait_for(lambda: made and made[0]() is None)
+        finally:
+            gc.enable()

@@ -4,10 +4,11 @@ import asyncio
 import time
 
 import pytest
+import structlog
 from redis.asyncio import Redis
 
 from inference.contract import wire
-from inference.limits.batches import DEAD_S
+from inference.limits.batches import DEAD_S, Late
 from inference.limits.broker import Broker
 from inference.limits.shelf import Shelf
 from inference.limits.slices import Claim, Counter, Permit
@@ -16,6 +17,8 @@ from tests.inference.limits.rig import SEEDED, WAIT_S, Process, running, several
 from tests.inference.stores import PATIENCE_S, OwnStore, until
 
 pytestmark = pytest.mark.slow
+
+log = structlog.get_logger(__name__)
 
 AMOUNT = 100
 ENDS_MS = int(time.time() * 1000) + 3_600_000
@@ -70,9 +73,22 @@ async def test_what_a_dead_process_spent_stays_and_what_it_reserved_comes_back(
         died_s = time.monotonic()
         while await other.take(money(), units=AMOUNT - 20) is None:
             assert time.monotonic() < died_s + 20 * DEAD_S
-        assert time.monotonic() >= died_s + DEAD_S - 1.5, "three missed beats, and no sooner"
+        took_s = time.monotonic() - died_s
+        log.info("came back", seconds=round(took_s, 2))
+        assert took_s >= DEAD_S - 1.5, "three missed beats, and no sooner"
         assert await other.take(money()) is None
         await stands(admin, 20, AMOUNT - 20)
+
+
+async def test_the_first_who_asks_after_a_quiet_hour_finds_what_a_dead_process_had_reserved_free(
+    store: OwnStore, admin: Redis
+) -> None:
+    async with several(store, 2) as (one, other):
+        await reserve(one, AMOUNT)
+        await one.die()
+        holders = wire.limits_holders_key("org_a")
+        await admin.hincrby(holders, "at", -3_600_000)
+        assert await other.take(money(), units=AMOUNT) is not None
 
 
 async def test_a_process_that_was_taken_for_dead_books_what_it_spent_all_the_same(
@@ -89,6 +105,9 @@ async def test_a_process_that_was_taken_for_dead_books_what_it_spent_all_the_sam
         settle(one, permit, 55)
         settle(other, late, AMOUNT)
         await stands(admin, AMOUNT + 55, 0)
+        # it says so: this is the one case in which a budget is passed
+        assert (one.leases.late, other.leases.late) == (Late(1, 55, 55), Late())
+        assert await admin.hmget(KEY, "late", "past") == [b"55", b"55"]
         again.cancel()
         await asyncio.wait([again])
         await client.aclose()

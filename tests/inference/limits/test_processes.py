@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from redis import Redis as BlockingRedis
 
+from inference.limits.broker import SETTLE_S
 from inference.limits.link import WAIT_S
 from inference.limits.slices import Counter, CountersUnknown
 from tests.inference.limits.rig import SEEDED, Process, counter, running, slots
@@ -159,7 +160,7 @@ def test_a_store_that_stops_dies_and_comes_back_empty_lets_nobody_pass_the_amoun
     seed(own_store)
     tally = Tally()
     work = partial(take_until_refused, wanted=counter(4_000), tally=tally)
-    with processes(3, partial(drive, own_store, work, settle_s=1.0)):
+    with processes(3, partial(drive, own_store, work, settle_s=SETTLE_S)):
         until(lambda: tally.granted.value > 300)
         own_store.freeze()
         before = tally.unknown.value

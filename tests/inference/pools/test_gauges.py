@@ -28,6 +28,8 @@ from tests.inference.pools.nvml import Library
 from tests.inference.pools.rig import READY_AFTER_S, Rig
 from tests.inference.stores import until
 
+pytestmark = pytest.mark.slow
+
 NO_GPUS = Gpus(Library({}, {}))
 METRICS = b"""vllm:num_requests_running 3
 vllm:num_requests_waiting 1

@@ -14,6 +14,8 @@ from inference.pools.groups import GroupRecord, start_time_of
 from inference.pools.host_use import HostUse
 from tests.inference.clocks import HandClock
 
+pytestmark = pytest.mark.slow
+
 # The leader burns a given CPU time with a child beside it, says so, and waits.
 LEADER = """
 import subprocess, sys, time

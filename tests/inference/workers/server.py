@@ -7,8 +7,8 @@ import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from inference.workers.answers import Timeouts
 from inference.workers.connections import Connections, Origin, Request
+from inference.workers.pace import Timeouts
 
 REQUEST = Request(b"/v1/chat/completions", b"x-a: b\r\n", b'{"a":1}')
 SENT = (

@@ -6,7 +6,8 @@ from collections.abc import Awaitable
 import pytest
 
 from inference.errors import UpstreamTimedOut
-from inference.workers.answers import READ_AHEAD_BYTES, Pulse, Timeouts
+from inference.workers.answers import READ_AHEAD_BYTES
+from inference.workers.pace import Pulse, Timeouts
 from tests.inference.workers.server import (
     CHUNKED,
     OK,

@@ -4,9 +4,9 @@ A price that is not known is no low one: such targets come last. Free is the low
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import inf
 
+from inference.contract.values import changed
 from inference.decisions.routing.base import C, Choice, Room, RoutingStrategy, Wish
 from inference.decisions.routing.waits import pick_least
 
@@ -18,7 +18,7 @@ def pick(rooms: Sequence[Room[C]], *, wish: Wish, u: float) -> Choice[C] | None:
         return None
     least = min([_price(room) for room in rooms])
     choice = pick_least([room for room in rooms if _price(room) == least], u=u)
-    return replace(choice, terms={"cost_max_nanousd": choice.room.cost_max_nanousd})
+    return changed(choice, terms={"cost_max_nanousd": choice.room.cost_max_nanousd})
 
 
 def _price(room: Room[C]) -> float:

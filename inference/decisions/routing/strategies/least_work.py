@@ -5,8 +5,8 @@ worker is kept until it is busier than the coldest by more than the route accept
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from inference.contract.values import changed
 from inference.decisions.routing.base import C, Choice, Room, RoutingStrategy, Wish
 from inference.decisions.routing.waits import pick_least, pick_warm, score_of
 
@@ -26,7 +26,7 @@ def pick(rooms: Sequence[Room[C]], *, wish: Wish, u: float) -> Choice[C] | None:
     score = score_of(worker)
     if score.wait - least.least_wait > wish.max_wait_penalty:
         return least
-    return replace(least, room=room, worker=worker, score=score, is_warm=True)
+    return changed(least, room=room, worker=worker, score=score, is_warm=True)
 
 
 STRATEGY = RoutingStrategy(pick, reads_prefixes=True)

@@ -5,8 +5,8 @@ taken, or one that was slow once would never be heard of again.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from inference.contract.values import changed
 from inference.decisions.routing.base import C, Choice, Room, RoutingStrategy, Wish
 from inference.decisions.routing.draws import draw_evenly
 from inference.decisions.routing.first_tokens import expected_s, mean_of
@@ -34,7 +34,7 @@ def pick(rooms: Sequence[Room[C]], *, wish: Wish, u: float) -> Choice[C] | None:
             wait_at=lambda one: first_tokens[one.id] + wait_of(one),
         )
     assert choice.score is not None
-    return replace(
+    return changed(
         choice,
         least_wait=choice.score.wait,
         u=u,

@@ -5,8 +5,8 @@ worker has rather than how long they take: for loads in which reading prompts is
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from inference.contract.values import changed
 from inference.decisions.routing.base import C, Choice, Room, RoutingStrategy, Wish
 from inference.decisions.routing.bounded import load_of, shares_of
 from inference.decisions.routing.waits import pick_least, score_of, wait_of
@@ -28,7 +28,7 @@ def pick(rooms: Sequence[Room[C]], *, wish: Wish, u: float) -> Choice[C] | None:
     if not warm:
         return least
     hit, _, room, worker, bound = max(warm, key=lambda one: one[:2])
-    return replace(
+    return changed(
         least,
         room=room,
         worker=worker,
