@@ -122,6 +122,7 @@ from controlplane.console.views.repricings import (
     RepricingCreate,
     RepricingDetail,
     RepricingList,
+)
 from controlplane.console.views.report_schedules import (
     ScheduleCreate,
     ScheduleDelete,

@@ -72,5 +72,4 @@ def test_a_mail_is_drawn_whole_and_says_in_text_what_it_shows(
     page.screenshot(path=shots / "alert-mail.png", full_page=True)
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    page.screenshot(path=shots / "alert-mail-phone.png", full_page=True)
     page.close()
