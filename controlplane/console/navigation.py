@@ -66,6 +66,7 @@ GROUPS = (
             Item("Spend", "spend", "chart"),
             Item("Budgets", "budgets", "budget", ("budget",)),
             Item("Prices", "prices", "price", ("price",)),
+            Item("Margin", "margins", "chart", (), Needs.WHOLE_ORGANISATION),
             Item("GPU cost", "own-costs", "system", (), Needs.WHOLE_ORGANISATION),
             Item("GPU prices", "gpu_prices", "price", ("gpu-price",)),
             Item("Repricings", "repricings", "restart", ("repricing",), Needs.WHOLE_ORGANISATION),

@@ -55,6 +55,7 @@ from controlplane.console.views.gpu_costs import (
     GpuPriceDelete,
     GpuPriceDetail,
     GpuPriceList,
+    MarginPage,
     OwnCostPage,
 )
 from controlplane.console.views.keys import (
@@ -183,6 +184,7 @@ urlpatterns = [
     path("prices/", PriceList.as_view(), name="prices"),
     path("prices/import/", PriceImport.as_view(), name="price-import"),
     path("prices/export/", PriceExport.as_view(), name="price-export"),
+    path("margins/", MarginPage.as_view(), name="margins"),
     path("own-costs/", OwnCostPage.as_view(), name="own-costs"),
     path("gpu-prices/", GpuPriceList.as_view(), name="gpu_prices"),
     path("gpu-prices/new/", GpuPriceCreate.as_view(), name="gpu-price-create"),
