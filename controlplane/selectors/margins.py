@@ -94,7 +94,5 @@ def list_margins(
     except OperationalError as error:
         if getattr(error.__cause__, "sqlstate", None) != _CANCELLED:
             raise
-        raise Invalid.field(
-            "since", "There is too much of it; give a shorter time."
-        ) from error
+        raise Invalid.field("since", "There is too much of it; give a shorter time.") from error
     return [MarginLine(str(value), *map(int, sums)) for value, *sums in rows]
