@@ -16,7 +16,7 @@ from controlplane.api.views.budgets import BudgetView
 from controlplane.api.views.docs import DocsView, SchemaView
 from controlplane.api.views.explain import ExplainView
 from controlplane.api.views.gateways import GatewayView
-from controlplane.api.views.gpu_costs import GpuPriceView, OwnCostView
+from controlplane.api.views.gpu_costs import GpuPriceView, MarginView, OwnCostView
 from controlplane.api.views.keys import KeyView
 from controlplane.api.views.limits import LimitView
 from controlplane.api.views.live import LiveView
@@ -57,6 +57,7 @@ router.register("repricings", RepricingView, basename="api-repricing")
 router.register("corrections", CorrectionView, basename="api-correction")
 router.register("gpu-prices", GpuPriceView, basename="api-gpu-price")
 router.register("own-costs", OwnCostView, basename="api-own-cost")
+router.register("margins", MarginView, basename="api-margin")
 router.register("pools", PoolView, basename="api-pool")
 router.register("routes", RouteView, basename="api-route")
 router.register("keys", KeyView, basename="api-key")

@@ -56,6 +56,7 @@ from controlplane.console.views.gpu_costs import (
     GpuPriceDelete,
     GpuPriceDetail,
     GpuPriceList,
+    MarginPage,
     OwnCostPage,
 )
 from controlplane.console.views.keys import (
@@ -115,14 +116,6 @@ from controlplane.console.views.projects import (
     ProjectList,
 )
 from controlplane.console.views.replays import ReplayDetail, ReplayList
-from controlplane.console.views.repricings import (
-    CorrectionCreate,
-    CorrectionList,
-    RepricingAct,
-    RepricingCreate,
-    RepricingDetail,
-    RepricingList,
-)
 from controlplane.console.views.report_schedules import (
     ScheduleCreate,
     ScheduleDelete,
@@ -136,6 +129,14 @@ from controlplane.console.views.reports import (
     MonthClose,
     MonthReopen,
     ReportPage,
+)
+from controlplane.console.views.repricings import (
+    CorrectionCreate,
+    CorrectionList,
+    RepricingAct,
+    RepricingCreate,
+    RepricingDetail,
+    RepricingList,
 )
 from controlplane.console.views.requests import request_detail, request_list
 from controlplane.console.views.routes import (
@@ -198,6 +199,7 @@ urlpatterns = [
     path("prices/", PriceList.as_view(), name="prices"),
     path("prices/import/", PriceImport.as_view(), name="price-import"),
     path("prices/export/", PriceExport.as_view(), name="price-export"),
+    path("margins/", MarginPage.as_view(), name="margins"),
     path("own-costs/", OwnCostPage.as_view(), name="own-costs"),
     path("gpu-prices/", GpuPriceList.as_view(), name="gpu_prices"),
     path("gpu-prices/new/", GpuPriceCreate.as_view(), name="gpu-price-create"),

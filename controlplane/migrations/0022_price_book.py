@@ -253,6 +253,10 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='spendcorrection',
+            index=models.Index(fields=['at'], name='correction_at'),
+        ),
+        migrations.AddIndex(
+            model_name='spendcorrection',
             index=models.Index(condition=models.Q(('event_id__isnull', False)), fields=['event_id'], name='correction_of_request'),
         ),
         migrations.AddConstraint(

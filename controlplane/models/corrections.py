@@ -70,6 +70,7 @@ class SpendCorrection(Model):
         indexes = [
             Index(fields=["organisation_id", "-booked_at", "-id"], name="correction_newest"),
             Index(fields=["organisation_id", "received_at"], name="correction_received"),
+            Index(fields=["at"], name="correction_at"),
             Index(
                 fields=["event_id"],
                 condition=Q(event_id__isnull=False),

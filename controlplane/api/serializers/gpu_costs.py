@@ -4,6 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from controlplane.api.serializers.repricings import SignedNanoUsdField
 from controlplane.api.serializers.strict import NanoUsdField, OwnedSerializer
 from controlplane.decisions.gpu_costs import OwnCostKind
 from controlplane.models.gpu_costs import GPU_TYPE_LENGTH
@@ -35,6 +36,27 @@ class CostLineSerializer(serializers.Serializer[Any]):
         allow_null=True, help_text="What was booked at list price; never added to own cost."
     )
     own_nanousd_per_mtok = NanoUsdField(allow_null=True)
+
+
+class MarginLineSerializer(serializers.Serializer[Any]):
+    """One group: what customers are asked, and what was booked with its corrections."""
+
+    value = serializers.CharField(help_text='Id of the group; "" where it has none.')
+    revenue_nanousd = SignedNanoUsdField()
+    unknown_revenue = serializers.IntegerField(help_text="Attempts without a customer price.")
+    cost_nanousd = SignedNanoUsdField()
+    unknown_cost = serializers.IntegerField(help_text="Attempts of unknown cost.")
+    attempts = serializers.IntegerField()
+    margin_nanousd = SignedNanoUsdField(
+        allow_null=True, help_text="Revenue less cost; null while any of either isn't known."
+    )
+
+
+class MarginsSerializer(serializers.Serializer[Any]):
+    since = serializers.DateTimeField()
+    until = serializers.DateTimeField()
+    group = serializers.CharField()
+    lines = MarginLineSerializer(many=True)
 
 
 class OwnCostsSerializer(serializers.Serializer[Any]):

@@ -15,16 +15,18 @@ from controlplane.console.api_calls import reading
 from controlplane.console.creating import CreatePage
 from controlplane.console.deleting import DeletePage
 from controlplane.console.details import DetailPage, Fact
-from controlplane.console.formats import NO_PRICE, UNKNOWN, count, dollars, minute
+from controlplane.console.formats import NO_PRICE, UNKNOWN, count, dollars, minute, signed_dollars
 from controlplane.console.forms.repricings import GpuPriceForm
 from controlplane.console.lists import NUMBER, Empty, ListPage, NounTable, WhenColumn
 from controlplane.console.nouns import GPU_PRICES
 from controlplane.console.pages import Crumb, Page
 from controlplane.decisions.gpu_costs import DEFAULT_HOUR_NANOUSD, OwnCostKind
-from controlplane.errors import NotAllowed
+from controlplane.errors import Invalid, NotAllowed
 from controlplane.models import GpuPrice
 from controlplane.selectors.correction_filters import GpuPriceFilters
 from controlplane.selectors.gpu_costs import GROUPS, CostLine, get_own_costs, list_gpu_prices
+from controlplane.selectors.margins import GROUPS as MARGIN_GROUPS
+from controlplane.selectors.margins import MarginLine, list_margins
 from controlplane.selectors.names import list_names
 from controlplane.services.actors import Actor
 from controlplane.services.gpu_prices import create_gpu_price, delete_gpu_price
@@ -76,6 +78,66 @@ class OwnCostPage(Page):
             "api": reading(request, self.scope, reverse("api-own-cost-list"), asked),
         }
         return self.render(context)
+
+
+class MarginPage(Page):
+    """What customers are asked for what was served, beside what it was booked at."""
+
+    template_name = "console/margins.html"
+
+    def crumbs(self) -> Sequence[Crumb]:
+        return (Crumb("Cost"), Crumb("Margin"))
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        """Show a span by a group."""
+        access, organisation = self.scope.access, self.scope.organisation
+        if not access.reads_organisation(organisation.pk):
+            raise NotAllowed("Margins are told to roles of the whole organisation.")
+        span = request.GET.get("span", "")
+        span = span if span in SPANS else "24h"
+        group = request.GET.get("group", "")
+        group = group if group in MARGIN_GROUPS else "team"
+        now = timezone.now()
+        since, problem = now - SPANS[span], ""
+        lines: Sequence[MarginLine] = ()
+        try:
+            lines = list_margins(access, organisation, since=since, until=now, group=group)
+        except Invalid as error:
+            problem = error.detail
+        names = list_names(access, {line.value for line in lines if line.value})
+        asked = QueryDict(mutable=True)
+        asked.update({"since": since.isoformat(), "until": now.isoformat(), "group": group})
+        context = {
+            "span": span,
+            "spans": list(SPANS),
+            "group": group,
+            "groups": list(MARGIN_GROUPS),
+            "since": since,
+            "problem": problem,
+            "lines": [
+                {
+                    "name": names.get(line.value, line.value),
+                    "attempts": count(line.attempts),
+                    "revenue": _partly(line.revenue_nanousd, line.unknown_revenue, line.attempts),
+                    "cost": _partly(line.cost_nanousd, line.unknown_cost, line.attempts),
+                    "margin": UNKNOWN
+                    if line.margin_nanousd is None
+                    else signed_dollars(line.margin_nanousd),
+                }
+                for line in lines
+            ],
+            "api": reading(request, self.scope, reverse("api-margin-list"), asked),
+        }
+        return self.render(context)
+
+
+def _partly(nanousd: int, unknown: int, attempts: int) -> str:
+    """A sum, with how much it leaves out; "not known" of nothing else."""
+    if not unknown:
+        return dollars(nanousd)
+    if unknown >= attempts:
+        return "not known"
+    return f"{dollars(nanousd)} and {count(unknown)} unknown"
 
 
 def _told(line: CostLine, group: str, names: Mapping[str, str]) -> Mapping[str, str]:

@@ -9,14 +9,16 @@ from controlplane.decisions.gpu_costs import User, Work, lines_of
 from controlplane.models import LiveWorker, OwnCost, Pool
 from controlplane.selectors.access import Access
 from controlplane.selectors.gpu_costs import get_own_costs
+from controlplane.selectors.margins import list_margins
 from controlplane.services.actors import Actor
 from controlplane.services.gpu_prices import create_gpu_price
 from controlplane.services.models import create_model
 from controlplane.services.organisations import create_organisation
 from controlplane.services.own_costs import compute_hour, hours_to_compute
 from controlplane.services.pools import create_pool
+from controlplane.services.prices import create_price
 from controlplane.services.usage import record_usage
-from inference.contract.events import Usage
+from inference.contract.events import PriceUsed, Usage
 from tests.controlplane.ledger_events import make_charge, make_end, make_origin
 
 HOUR = datetime(2026, 11, 24, 10, tzinfo=UTC)
@@ -185,3 +187,35 @@ def test_after_a_long_time_hours_are_caught_up_with_in_their_order(world: World)
     compute_hour(HOUR, HOUR)
     hours = hours_to_compute(now)
     assert (hours[0], len(hours)) == (HOUR - timedelta(hours=3), 48)
+
+
+@pytest.mark.slow
+def test_a_margin_is_told_where_revenue_and_cost_are_known(world: World) -> None:
+    price = create_price(
+        world.actor,
+        model=world.pool.model,
+        input_nanousd_per_mtok=10**6,
+        output_nanousd_per_mtok=10**6,
+        customer_input_nanousd_per_mtok=3 * 10**6,
+        customer_output_nanousd_per_mtok=5 * 10**6,
+    )
+    used = PriceUsed(price.version_id or "", 10**6, 10**6)
+    world.attempt(0, 0, 60, price=used, cost_nanousd=40)
+
+    def lines() -> list[tuple[Any, ...]]:
+        found = list_margins(
+            Access(is_platform_admin=True),
+            world.home,
+            since=HOUR,
+            until=HOUR + timedelta(hours=1),
+            group="model",
+        )
+        return [
+            (one.revenue_nanousd, one.cost_nanousd, one.margin_nanousd, one.unknown_revenue)
+            for one in found
+        ]
+
+    assert lines() == [(30 * 3 + 10 * 5, 40, 100, 0)]
+    # one at a price that says nothing of customers: its revenue isn't known, nor is the margin
+    world.attempt(0, 60, 60, price=PriceUsed("prv_other", 1, 1), cost_nanousd=5)
+    assert lines() == [(140, 45, None, 1)]

@@ -21,6 +21,7 @@ from controlplane.models import (
     UsageMinute,
     UsageNamed,
 )
+from controlplane.selectors.reconciliation import read_ledger
 from controlplane.services.actors import Actor, Via, system_actor
 from controlplane.services.budget_accounts import begin_to_count
 from controlplane.services.budgets import create_budget
@@ -168,6 +169,11 @@ def test_an_unknown_cost_becomes_known_where_it_was_counted(world: World) -> Non
     job = world.book(world.reprice())
     assert (job.corrections, job.corrected_nanousd) == (2, 60)
     assert sums() == [(60, 0, 1, 2)] * 4
+    # the books agree: the ledger with its corrections, and the minutes
+    ended = (world.now - timedelta(minutes=1)).replace(second=0, microsecond=0)
+    books = read_ledger(ended, ended + timedelta(minutes=1))
+    assert books["ledger"] == books["minutes"]
+    assert books["ledger"][world.home.pk]["cost_nanousd"] == 60
     by_pool = UsageDay.objects.filter(dimension="pool").order_by("value")
     assert list(by_pool.values_list("value", "cost_nanousd", "unknown_cost")) == [
         ("pool_1", 30, 0),
