@@ -61,11 +61,9 @@ class PriceRecord:
 
     It is in force from `effective_from` on until the next one of the same model and pool. Absent
     means unknown, which is never zero; zero is free. One without amounts for input and output ends
-    the price: what comes then is unknown, or in a pool what the model's own price says.
-
-    Cached input costs what input does, reasoning what output does and the input of embeddings what
-    input does, unless they have prices of their own. `request_nanousd` is for each attempt that
-    was answered.
+    the price: what comes then is unknown, or in a pool what the model's own price says. Cached
+    input and that of embeddings cost what input does, reasoning what output does, unless they have
+    prices of their own. `request_nanousd` is for each attempt that was answered.
     """
 
     id: str

@@ -9,7 +9,7 @@ from django.utils import timezone
 from playwright.sync_api import expect
 from redis import Redis
 
-from controlplane.models import Budget, BudgetCount, Role, User
+from controlplane.models import Budget, BudgetAccount, BudgetCount, Role, User
 from controlplane.services.actors import Actor
 from controlplane.services.budget_accounts import begin_to_count
 from controlplane.services.budget_upkeep import get_or_make_upkeep, note
@@ -54,6 +54,8 @@ def budgets(console: Console, actor: Actor, state_store: Redis) -> tuple[Budget,
     )
     for budget in made:
         begin_to_count(budget, timezone.now())
+    for row in BudgetAccount.objects.filter(budget_id=made[1].pk):
+        state_store.hset(row.key, mapping={"g": 0, "late": DOLLAR, "past": DOLLAR // 4})
     BudgetCount.objects.update(seeded_epoch="run:1")
     note(get_or_make_upkeep(), epoch="run:1", is_seeded=True, looked_at=timezone.now())
     return made
@@ -105,6 +107,7 @@ def test_a_budget_is_drawn_raised_and_made(
     visitor.look_at("budget", shots)
     visitor.go(f"/budgets/{each.pk}/")
     expect(page.locator("#accounts tbody tr").first).to_contain_text("end user")
+    expect(page.get_by_text("went past the amount")).to_be_visible()
     visitor.look_at("budget-each", shots)
     visitor.go(f"/budgets/{whole.pk}/test/")
     page.get_by_role("button", name="Test now").click()
