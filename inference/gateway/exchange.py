@@ -140,6 +140,9 @@ class Exchange:
         if isinstance(decided, Refusal):
             raise refusal_of(decided, now=now)
         self.plan = decided
+        if way is not None and self._rule_id is None and facts.end_user is None:
+            if decided.standing is way.standing:  # then it is as `origin_record` would find it
+                self._origin_record = way.origins.get((self.endpoint, request.is_stream))
         limit_ms = decided.route.total_timeout_ms
         if limit_ms is not None:
             due_s = self.arrived.mono_s + limit_ms / 1000
