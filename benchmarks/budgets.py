@@ -33,6 +33,9 @@ SEEDED_S = 3.0
 AGAIN_S = 0.2
 # the worker answers with so many tokens; the prompt costs nothing
 TOKENS = 30
+SCRIPT = "evalsha"
+# what scripts of limits do to hashes; nobody does it outside of them but once a life
+INSIDE = ("hget", "hmget", "hgetall", "hset", "hincrby", "hdel", "hlen", "pexpire", "time")
 PRICE = PriceRecord("prc_a", "org_a", "mdl_a", 0, 1_000_000_000)
 COST = TOKENS * PRICE.output_nanousd_per_mtok // 1_000_000
 
@@ -70,12 +73,14 @@ def main(arguments: Sequence[str]) -> int:
         admin.set(wire.BUDGETS_SEEDED, admin.get(wire.LIMITS_EPOCH) or b"")
         publish(admin, workers, asked.requests * COST)
         time.sleep(SEEDED_S)
-        calls = calls_of(admin)
+        before = calls_of(admin)
         began_s = time.monotonic()
         tally = asyncio.run(ask(port, asked.clients * asked.processes))
         took_s = time.monotonic() - began_s
-        spent = spent_of(admin)
+        calls = calls_of(admin) - before
+        spent, late, past = spent_of(admin)
         served, refused = tally.statuses[200], tally.statuses[429]
+        thousands = (served + refused) / 1_000
         sys.stdout.write(
             f"{asked.processes} processes x {asked.clients} clients, a budget of"
             f" {asked.requests} requests\n"
@@ -83,12 +88,15 @@ def main(arguments: Sequence[str]) -> int:
             f" {sum(tally.statuses.values()) - served - refused}; codes {dict(tally.codes)}\n"
             f"overspent {max(served - asked.requests, 0)},"
             f" refused without need {max(asked.requests - served, 0)},"
-            f" the store counts {spent / COST:.0f}\n"
-            f"{(served + refused) / took_s:,.0f} requests/s,"
-            f" {(calls_of(admin) - calls) / (served + refused) * 1000:.0f} calls of the lease"
-            " script for 1,000 requests\n"
+            f" the store counts {spent / COST:.0f};"
+            f" reserved again by processes taken for dead {late / COST:.0f},"
+            f" past the amount {past / COST:.0f}\n"
+            f"{(served + refused) / took_s:,.0f} requests/s; of the store for 1,000 requests"
+            f" {calls[SCRIPT] / thousands:.0f} calls of the lease script,"
+            f" {told(calls, thousands)}\n"
         )
-        return 0 if (served, spent) == (asked.requests, asked.requests * COST) else 1
+        is_exact = spent == served * COST and served >= asked.requests
+        return 0 if is_exact and served <= asked.requests + past // COST else 1
 
 
 def publish(admin: "Redis[bytes]", workers: Sequence[int], amount_nanousd: int) -> None:
@@ -105,17 +113,33 @@ def _versions(admin: "Redis[bytes]") -> set[int | None]:
     return {decode_vitals(one).applied.version for one in told if one}
 
 
-def spent_of(admin: "Redis[bytes]") -> int:
-    """What the store counts as spent of the only budget, once nothing is reserved any more."""
+def spent_of(admin: "Redis[bytes]") -> tuple[int, int, int]:
+    """What the store counts as spent of the only budget, once nothing is reserved any more.
+
+    And what processes reserved again after they had been taken for dead, and what of that went past
+    the amount: a machine that keeps a process from running for three seconds makes it look so.
+    """
     (key,) = [one for one in admin.scan_iter("hw:limits:{org_a}:*") if admin.hexists(one, "w")]
     wait_for(lambda: not int(admin.hget(key, "l") or 0), "reservations to end")
-    return int(admin.hget(key, "g") or 0)
+    spent, late, past = (int(one or 0) for one in admin.hmget(key, "g", "late", "past"))
+    return spent, late, past
 
 
-def calls_of(admin: "Redis[bytes]") -> int:
-    """How often scripts ran."""
-    stats = admin.info("commandstats").get("cmdstat_evalsha", {})
-    return int(stats.get("calls", 0))
+def calls_of(admin: "Redis[bytes]") -> Counter[str]:
+    """How often the store did each command, those inside scripts among them."""
+    stats = admin.info("commandstats")
+    return Counter({name.removeprefix("cmdstat_"): one["calls"] for name, one in stats.items()})
+
+
+def told(calls: Counter[str], thousands: float) -> str:
+    """All commands in words, those of clients first, then what scripts did."""
+    of_scripts = sum(calls[name] for name in INSIDE)
+    of_clients = {name: each for name, each in calls.most_common() if name not in INSIDE}
+    words = ", ".join(f"{name} {each / thousands:.1f}" for name, each in of_clients.items() if each)
+    return (
+        f"{sum(of_clients.values()) / thousands:.0f} commands in all ({words});"
+        f" {of_scripts / thousands:.0f} inside scripts"
+    )
 
 
 async def ask(port: int, clients: int) -> Tally:

@@ -141,9 +141,11 @@ def past(found: Budgets, made: Sequence[Any]) -> list[str]:
     return faults
 
 
-def charge_and_compare(stack: ExitStack, asked: argparse.Namespace) -> bool:
-    """Set all up, run it, read the books; False if anything is wrong."""
-    rng = random.Random(asked.seed)
+def charge_and_compare(
+    stack: ExitStack, requests: int, *, rate: float, kills: int, seed: int = 1
+) -> tuple[list[str], Budgets]:
+    """Set all up, run it, read the books: everything that is wrong, and the budgets."""
+    rng = random.Random(seed)
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headworks-charges-")))
     upstreams = [stack.enter_context(running_upstream()) for _ in range(2)]
     settings = {"DEMO_ENGINE": "none", "DEMO_UPSTREAM_URL": upstreams[0].base_url}
@@ -159,17 +161,17 @@ def charge_and_compare(stack: ExitStack, asked: argparse.Namespace) -> bool:
         installation.demo["API_KEY"],
         ROUTE,
         EMBED_ROUTE,
-        rate=asked.rate,
-        seed=asked.seed,
+        rate=rate,
+        seed=seed,
         users=USERS,
         tags=TAGS,
-        most=asked.requests,
+        most=requests,
     )
     since = datetime.now(UTC)
-    made = make_budgets(installation, asked.requests, gateways)
+    made = make_budgets(installation, requests, gateways)
     wait_until(load.is_served, 60, "both gateways to serve under the budgets")
     began_s = time.monotonic()
-    run(installation, load, upstreams, kills=asked.kills, rng=rng)
+    run(installation, load, upstreams, kills=kills, rng=rng)
     ended_s = time.monotonic()
     wait_until(lambda: is_at_rest(gateways, upstreams), SETTLE_S, "all to come to rest")
     wait_until(lambda: is_recorded(installation), SETTLE_S, "the ledger to have everything")
@@ -177,16 +179,11 @@ def charge_and_compare(stack: ExitStack, asked: argparse.Namespace) -> bool:
     budgets = settled_budgets(installation, store, made, since)
     print(f"in {ended_s - began_s:.0f} s, settled {time.monotonic() - ended_s:.0f} s later")
     print(load.summary(), books.summary(), budgets.summary(), sep="\n")
-    faults = [*load.faults(kills=asked.kills), *books.faults, *budgets.faults, *budgets.unsettled]
+    faults = [*load.faults(kills=kills), *books.faults, *budgets.faults, *budgets.unsettled]
     faults += past(budgets, made)
-    if budgets.corrections and not asked.kills:
-        faults.append(f"counters had to be corrected: {budgets.corrections}")
     if not load.outcomes[OVER]:
         faults.append("no budget refused anybody")
-    for fault in faults[:50]:
-        print(f"FAULT: {fault}")
-    print("nothing is wrong" if not faults else f"{len(faults)} faults")
-    return not faults
+    return faults, budgets
 
 
 def main() -> None:
@@ -195,9 +192,17 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=40, help="requests a second")
     parser.add_argument("--kills", type=int, default=2, help="of gateway processes")
     parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
     with ExitStack() as stack:
-        is_well = charge_and_compare(stack, parser.parse_args())
-    sys.exit(0 if is_well else 1)
+        faults, budgets = charge_and_compare(
+            stack, asked.requests, rate=asked.rate, kills=asked.kills, seed=asked.seed
+        )
+    if budgets.corrections and not asked.kills:
+        faults.append(f"counters had to be corrected: {budgets.corrections}")
+    for fault in faults[:50]:
+        print(f"FAULT: {fault}")
+    print("nothing is wrong" if not faults else f"{len(faults)} faults")
+    sys.exit(1 if faults else 0)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,9 @@ app.conf.imports = (
     "controlplane.tasks.configuration",
     "controlplane.tasks.heartbeat",
     "controlplane.tasks.idempotency",
+    "controlplane.tasks.ledger",
     "controlplane.tasks.replays",
+    "controlplane.tasks.reports",
     "controlplane.tasks.switches",
     "controlplane.tasks.usage",
 )
@@ -43,6 +45,12 @@ app.conf.beat_schedule = {
         "schedule": 3_600.0,
         "options": {"expires": 3_600},
     },
+    "reconcile-books": {"task": "ledger.reconcile", "schedule": 300.0, "options": {"expires": 300}},
+    "drop-old-days": {
+        "task": "ledger.drop_old_days",
+        "schedule": 3_600.0,
+        "options": {"expires": 3_600},
+    },
     "forget-old-answers": {
         "task": "idempotency.forget_old_answers",
         "schedule": 3_600.0,
@@ -65,6 +73,17 @@ app.conf.beat_schedule = {
     },
     "forget-old-replays": {
         "task": "replays.forget_old",
+        "schedule": 3_600.0,
+        "options": {"expires": 3_600},
+    },
+    "make-report-files": {
+        "task": "reports.make_files",
+        "schedule": 3.0,
+        "options": {"expires": 3},
+    },
+    "send-due-reports": {"task": "reports.send_due", "schedule": 60.0, "options": {"expires": 60}},
+    "forget-old-reports": {
+        "task": "reports.forget_old",
         "schedule": 3_600.0,
         "options": {"expires": 3_600},
     },

@@ -70,12 +70,14 @@ class ProcessSettings(BaseSettings):
     allow_private_webhooks: bool = False
     smtp_url: SecretStr | None = None
     mail_from: str = Field(default="headworks@localhost", pattern=r"^[^@\s<>]+@[^@\s<>]+$")
+    slack_api_url: str = Field(default="https://slack.com/api/", pattern=r"^https?://[^\s?#]+/$")
     console_url: str | None = Field(default=None, pattern=r"^https?://[^\s/?#]+$")
     allowed_hosts: Words = ("localhost", "127.0.0.1", "[::1]")
     trusted_origins: Words = ()
     https: bool = False
     hsts_s: int = Field(default=31_536_000, ge=0)
     statement_timeout_ms: int = Field(default=30_000, ge=100, le=3_600_000)
+    ledger_days: int | None = Field(default=None, ge=35, le=36_500)
     database_pool_size: int = Field(default=10, ge=1, le=1_000)
     log_level: str = Field(default="info", pattern="(?i)^(debug|info|warning|error|critical)$")
 

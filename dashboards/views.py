@@ -21,18 +21,22 @@ from dashboards.overview import checklist_of
 from dashboards.pages import live_context
 from dashboards.scenes import read_whole
 from dashboards.scopes import DEFAULT_WINDOW, find_scope, read_until
+from dashboards.service_levels import level_tiles
 
 
 @require_safe
 @scoped
 def overview(request: HttpRequest, scope: Scope) -> HttpResponse:
     """The page one lands on: how all of an organisation's traffic is now."""
+    now = timezone.now()
+    may_read_all = scope.access.reads_organisation(scope.organisation.pk)
     context = {
         "scope": scope,
         "zone": scope.zone,
-        "now": timezone.now(),
+        "now": now,
         "crumbs": (),
-        "may_read_all": scope.access.reads_organisation(scope.organisation.pk),
+        "may_read_all": may_read_all,
+        "levels": level_tiles(scope.access, scope.organisation, now) if may_read_all else (),
         "steps": checklist_of(scope.access, scope.organisation.pk),
         "changes": changes_of(scope.access, scope.organisation.pk, scope.zone),
         "api": _same_by_rest(request, scope),

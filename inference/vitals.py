@@ -12,8 +12,8 @@ from inference.contract.vitals import VITALS_LIFE_S, VITALS_PERIOD_S, Vitals
 from inference.contract.wire import SEEN, vitals_key
 from inference.store import STORE_TROUBLE, StoreHealth
 
-SEEN_S = 3600.0
-"""Whoever has written nothing for so long is forgotten; nobody misses it for longer."""
+SEEN_S = 7200.0
+"""Whoever has written nothing for so long is forgotten; the control plane misses nobody longer."""
 
 # By the store's clock, so that a writer whose own is wrong makes nobody else be forgotten.
 # KEYS: the record, who was seen. ARGV: record, its life in ms, process, SEEN_S.

@@ -1,8 +1,8 @@
 """A pytest plugin: one PostgreSQL and two Valkeys for a run, and the settings to find them.
 
 Loaded by `-p tests.services`, so that they run before Django's settings are read. Everything lies
-in a temporary folder, in memory where that has room, and so do the folders that tests ask for; a
-guardian ends it all and removes the folder, also if pytest is killed.
+in a temporary folder, in memory where that has room; a guardian ends it all and removes the folder,
+also if pytest is killed.
 
 Of a run in parallel the controller starts PostgreSQL, where each worker has a database of its own,
 and each worker a pair of Valkeys, since tests empty them.
@@ -34,7 +34,7 @@ _STOP_S = 30.0
 _POLL_S = 0.01
 _MEMORY = Path("/dev/shm")
 _MEMORY_NEEDED = 4 * 1024**3
-"""Of the whole suite, three times over; containers tend to have 64 MiB."""
+"""More than any run writes; containers tend to have 64 MiB."""
 _IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ
 _VAR = "HEADWORKS_VAR"
 _DATABASE_URL = "HEADWORKS_DATABASE_URL"
@@ -59,13 +59,6 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
             _start_stores(stores, places, processes)
         os.environ.update(_settings(places, *stores))
     return (yield)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_configure(config: pytest.Config) -> None:
-    """Have the folders of tests beside the services', unless somebody said where."""
-    if config.option.basetemp is None and _VAR in os.environ:
-        config.option.basetemp = Path(os.environ[_VAR]) / "t"
 
 
 def _memory() -> Path | None:

@@ -1,7 +1,8 @@
 """The whole suite in its stages: `python -m tests.stages`, as `make test` runs it; or `check`.
 
-An engine loads on one core for most of its stage, so that stage runs beside the quick one, which
-takes what the engine leaves. What needs a browser or kills processes has the machine to itself.
+Most of the quick stage computes. An engine loads on one core for most of its stage, and what needs
+a browser or kills processes waits for much of its own: these two run one after the other, and the
+quick stage beside them takes what they leave.
 
 A few failures of a stage are tried once more after all else, alone: what fails again fails the run,
 what passes is named at the end as unsteady, to be mended.
@@ -15,7 +16,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -83,11 +85,6 @@ class Stage:
     def command(self) -> list[str]:
         return [*PYTEST, "-o", f"cache_dir={self.notes}", *self.arguments]
 
-    def run(self, *, niceness: int = 0) -> int:
-        """Run with output as it comes; pytest's exit code."""
-        running = subprocess.Popen(self.command(), preexec_fn=lambda: os.nice(niceness))
-        return _exit_code(running)
-
     def failed(self) -> list[str]:
         """The tests that failed at the last run."""
         noted = self.notes / "v/cache/lastfailed"
@@ -100,17 +97,18 @@ class Stage:
         if code != _TESTS_FAILED or not 0 < len(failed) <= FEW:
             return code == 0
         _say(f"once more, alone: {', '.join(failed)}")
-        again = _exit_code(subprocess.Popen([*PYTEST, *failed]))
+        again = _run([*PYTEST, *failed])
         if again == 0:
             unsteady += failed
         return again == 0
 
 
 def main() -> int:
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
     with tempfile.TemporaryDirectory() as folder:
         if sys.argv[1:] == ["check"]:
-            return Stage(check(), Path(folder)).run()
+            return _run(Stage(check(), Path(folder)).command())
         return _whole(Path(folder))
 
 
@@ -118,19 +116,9 @@ def _whole(folder: Path) -> int:
     quick = Stage(quick_stage(), folder / "quick")
     engine = Stage(engine_stage(), folder / "engine")
     hard = Stage(hard_stage(), folder / "hard")
-    with tempfile.TemporaryFile() as output:
-        loading = subprocess.Popen(
-            engine.command(), stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL
-        )
-        try:
-            quick_code = quick.run(niceness=LESS_URGENT)
-        except KeyboardInterrupt:
-            loading.send_signal(signal.SIGINT)
-            raise
-        finally:
-            engine_code = _exit_code(loading)
-            _show(output)
-    codes = {quick: quick_code, engine: engine_code, hard: hard.run()}
+    with _running(quick.command(), niceness=LESS_URGENT) as beside:
+        codes = {stage: _run_aside(stage) for stage in (engine, hard)}
+        codes[quick] = beside.wait()
     unsteady: list[str] = []
     have_passed = [stage.is_steady(code, unsteady) for stage, code in codes.items()]
     for test in unsteady:
@@ -138,12 +126,44 @@ def _whole(folder: Path) -> int:
     return 0 if all(have_passed) else 1
 
 
-def _exit_code(stage: subprocess.Popen[bytes]) -> int:
+def _run(command: Sequence[str], output: IO[bytes] | None = None) -> int:
+    """Run with output as it comes, or to a file; the exit code."""
+    with _running(command, output) as process:
+        return process.wait()
+
+
+def _run_aside(stage: Stage) -> int:
+    """Run a stage whose output comes when it ends, not to be mixed with another's."""
+    with tempfile.TemporaryFile() as output:
+        try:
+            return _run(stage.command(), output)
+        finally:
+            _show(output)
+
+
+@contextmanager
+def _running(
+    command: Sequence[str], output: IO[bytes] | None = None, *, niceness: int = 0
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A command that has ended after the block; an interrupt of the block is told it, once.
+
+    So it is no part of our group, whose members a terminal interrupts by itself.
+    """
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output and subprocess.STDOUT,
+        preexec_fn=lambda: os.nice(niceness),
+        process_group=0,
+    )
     try:
-        return stage.wait()
+        yield process
     except KeyboardInterrupt:
-        stage.wait()  # it had the interrupt too, and takes down what it started
+        process.send_signal(signal.SIGINT)
         raise
+    finally:
+        process.wait()  # it takes down what it started
 
 
 def _say(line: str) -> None:
@@ -153,7 +173,7 @@ def _say(line: str) -> None:
 
 def _show(output: IO[bytes]) -> None:
     output.seek(0)
-    sys.stdout.flush()
+    _say("")
     shutil.copyfileobj(output, sys.stdout.buffer)
     sys.stdout.flush()
 

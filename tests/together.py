@@ -1,7 +1,8 @@
 """A pytest plugin: tests that share something dear to start run one after another on one process.
 
 Of use with `--dist loadgroup`; the groups with most tests are begun first. They are named here, by
-file, since the process that deals out the tests collects none.
+file, since the process that deals out the tests collects none. What takes as long as half of all
+others together is two groups: the start of a second fleet is less than the wait for the last test.
 """
 
 import pytest
@@ -10,7 +11,10 @@ from xdist.scheduler import LoadScopeScheduling
 
 GROUPS = {
     "tests/faults/test_back_up.py": "two installations, one after the other",
-    "tests/faults/": "the fleet",
+    "tests/faults/test_epochs.py": "a fleet whose stores fail",
+    "tests/faults/test_limits.py": "a fleet whose stores fail",
+    "tests/faults/test_store.py": "a fleet whose stores fail",
+    "tests/faults/": "a fleet whose parts fail",
     "tests/browser/test_configuration.py": "a console whose pages are changed",
     "tests/browser/test_drains.py": "a console whose pages are changed",
     "tests/browser/test_operations.py": "a console whose pages are changed",

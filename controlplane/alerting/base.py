@@ -10,8 +10,9 @@ from django.utils import timezone
 
 from controlplane.bridge.conditions import Entries, entries_by_pool
 from controlplane.bridge.vitals import Fleet, read_fleet
+from controlplane.decisions.alert_kinds import AlertKind
 from controlplane.models import AlertRule
-from controlplane.selectors.alerts import Place, places_of
+from controlplane.selectors.alerts import Place, places_of, places_of_pace
 
 Values = Mapping[str, Sequence[float | None]]
 """By place a value a moment, None where nothing is known."""
@@ -36,6 +37,8 @@ class Question:
     def places(self, at: datetime | None = None) -> Sequence[Place]:
         """Where it is watched then, now unless another time is said."""
         at = at or timezone.now()
+        if self.kind == AlertKind.BUDGET_FORECAST:
+            return places_of_pace(self.organisation_id, self.scope_id, at)[:MOST_PLACES]
         return places_of(self.organisation_id, self.scope, self.scope_id, at)[:MOST_PLACES]
 
 
@@ -55,7 +58,22 @@ class Grid:
 
 
 class Facts:
-    """What measures of one pass share: the fleet is read once, by the first who asks."""
+    """What measures of one pass share: the fleet is read once, by the first who asks.
+
+    Beside a value a measure may `say` what it was compared with, and why it is over.
+    """
+
+    def __init__(self) -> None:
+        self._said: dict[str, str] = {}
+
+    def say(self, place_id: str, words: str) -> None:
+        """Say something of the last moment at a place."""
+        self._said[place_id] = words
+
+    def said(self) -> Mapping[str, str]:
+        """What the measure that was asked last said by place, and forget it."""
+        said, self._said = self._said, {}
+        return said
 
     @cached_property
     def fleet(self) -> Fleet | None:

@@ -9,7 +9,7 @@ from controlplane.alerting.registry import REGISTRY
 from controlplane.decisions.alert_kinds import AlertKind
 from controlplane.models import AlertRule
 from controlplane.selectors.alerts import list_watching
-from controlplane.services import episodes
+from controlplane.services import episodes, telling
 
 log = structlog.get_logger(__name__)
 
@@ -26,12 +26,14 @@ def evaluate(now: datetime) -> int:
         except Exception:
             log.exception("alert rule could not be looked at", rule=rule.pk, kind=rule.kind)
     episodes.note_dead_channels(now)
-    return episodes.tell_due(now)
+    return telling.tell_due(now)
 
 
 def look(rule: AlertRule, facts: Facts, now: datetime) -> None:
     """Measure what the rule watches now, and write down what follows."""
     question = Question.of(rule)
     places = question.places(now)
+    facts.said()
     values = REGISTRY[AlertKind(rule.kind)](question, places, Grid(now), facts)
-    episodes.note_looks(rule, places, {pk: told[-1] for pk, told in values.items()}, now)
+    last = {pk: told[-1] for pk, told in values.items()}
+    episodes.note_looks(rule, places, last, now, said=facts.said())

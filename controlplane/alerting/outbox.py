@@ -10,8 +10,9 @@ from django.conf import settings
 from controlplane.decisions.alert_kinds import ChannelKind
 from controlplane.decisions.deliveries import Failure
 from controlplane.models import Delivery
-from controlplane.notify.base import Message, Undelivered
+from controlplane.notify.base import ChannelType, Message, Sent, Target, Undelivered
 from controlplane.notify.registry import REGISTRY
+from controlplane.selectors.deliveries import thread_of
 from controlplane.services import deliveries
 from controlplane.services.channels import target_of
 from inference.contract.sealing import SealError
@@ -22,12 +23,19 @@ BUDGET_S = 8.0
 _SEALED = "Its address or secret can't be opened with this data key; give it again."
 _OURS = "An error of ours ended it; the log has more."
 
+_NOBODY_KNOWS = "It may have gone out, and nobody can find out; send it again if it is wanted."
+
 log = structlog.get_logger(__name__)
+
+
+class Unfindable(Exception):
+    """A receiver that won't say whether it has a message."""
 
 
 def send_due(clock: Callable[[], datetime], *, budget_s: float = BUDGET_S) -> int:
     """Send what is due, as far as time allows; returns how many attempts were made."""
     deliveries.give_up_left(clock())
+    deliveries.release_held(clock())
     ends = time.monotonic() + budget_s
     attempts = 0
     while time.monotonic() < ends:
@@ -49,9 +57,15 @@ def send(delivery: Delivery, clock: Callable[[], datetime]) -> None:
         at=delivery.created_at.isoformat(timespec="seconds").replace("+00:00", "Z"),
         content=delivery.content,
         console=settings.HEADWORKS.console_address,
+        thread=thread_of(delivery) if known.threads else "",
     )
     try:
-        status = known.send(target_of(channel), message)
+        if delivery.is_uncertain and not known.takes_repeats and known.find is None:
+            deliveries.note_unknown(delivery, _NOBODY_KNOWS, clock())
+            return
+        sent = _handed_over(known, target_of(channel), message, is_repeat=delivery.is_uncertain)
+    except Unfindable as error:
+        deliveries.note_unknown(delivery, f"{_NOBODY_KNOWS} {error}", clock())
     except Undelivered as error:
         _note(delivery, error.failure, clock())
     except SealError:
@@ -60,7 +74,20 @@ def send(delivery: Delivery, clock: Callable[[], datetime]) -> None:
         log.exception("message could not be sent", delivery=delivery.pk, channel=channel.pk)
         _note(delivery, Failure(_OURS), clock())
     else:
-        deliveries.note_sent(delivery, status, clock())
+        deliveries.note_sent(delivery, sent, clock())
+
+
+def _handed_over(known: ChannelType, target: Target, message: Message, *, is_repeat: bool) -> Sent:
+    """Send it, unless an attempt that nobody heard of did already; raises Undelivered."""
+    if not is_repeat or known.takes_repeats or known.find is None:
+        return known.send(target, message)
+    try:
+        found = known.find(target, message)
+    except Undelivered as error:
+        if error.failure.is_final:
+            raise Unfindable(error.failure.words) from error
+        raise
+    return known.send(target, message) if found is None else found
 
 
 def _note(delivery: Delivery, failure: Failure, now: datetime) -> None:

@@ -4,11 +4,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import TypeVar
 
 from controlplane.alerting.base import Grid, Question, Values
 from controlplane.decisions.live_series import Tally
 from controlplane.selectors.alerts import Place
 from controlplane.selectors.live_rows import Stretch, read_newest, read_traffic_by
+
+Told = TypeVar("Told")
 
 
 @dataclass(slots=True)
@@ -26,12 +29,18 @@ class Sum:
             self.first_token_ms[bucket] += sign * count
 
 
+LONGEST_FINE_S = 3_600
+"""Windows up to this are read from fine rows, which are kept twice as long; others from folded
+ones, whose first bucket may begin a little before the window."""
+
+
 def stretch_of(window_s: int, grid: Grid) -> Stretch:
     """The rows that the windows of a grid need; a single moment's are read whole."""
     length = timedelta(seconds=window_s + grid.step_s * (grid.steps - 1))
     since = grid.until - length
     if grid.steps == 1:
-        return Stretch(since, grid.until, None)
+        rungs = read_newest(grid.until).rungs if window_s > LONGEST_FINE_S else ()
+        return Stretch(since, grid.until, None, rungs)
     rungs = read_newest(grid.until).rungs_for(grid.step_s)
     return Stretch(since, grid.until, grid.step_s, rungs)
 
@@ -54,23 +63,33 @@ def traffic_values(
     tell: Callable[[Sum], float | None],
 ) -> Values:
     """What is told of each place's traffic in the window of each moment."""
+    return traffic_told(question, places, grid, lambda place: tell)
+
+
+def traffic_told(
+    question: Question,
+    places: Sequence[Place],
+    grid: Grid,
+    tell_of: Callable[[Place], Callable[[Sum], Told]],
+) -> Mapping[str, Sequence[Told | None]]:
+    """The same, where what is told of a sum depends on the place."""
     stretch = stretch_of(question.window_s, grid)
     found = read_traffic_by(
         question.scope, question.organisation_id, [place.id for place in places], stretch
     )
     windows = list(bins_of(question.window_s, grid))
-    return {place.id: _slid(found.get(place.id, {}), windows, tell) for place in places}
+    return {place.id: _slid(found.get(place.id, {}), windows, tell_of(place)) for place in places}
 
 
 def _slid(
     tallies: Mapping[int, Tally],
     windows: Sequence[range],
-    tell: Callable[[Sum], float | None],
-) -> Sequence[float | None]:
+    tell: Callable[[Sum], Told],
+) -> Sequence[Told | None]:
     if not tallies:
         return [None] * len(windows)
     held, now = Sum(), range(0)
-    values = []
+    values: list[Told | None] = []
     for window in windows:
         for number in range(now.start, min(now.stop, window.start)):
             if number in tallies:

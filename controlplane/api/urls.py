@@ -26,10 +26,18 @@ from controlplane.api.views.pools import PoolView
 from controlplane.api.views.prices import PriceView
 from controlplane.api.views.projects import ProjectView
 from controlplane.api.views.replays import ReplayView
+from controlplane.api.views.reports import (
+    ReportExportView,
+    ReportScheduleView,
+    ReportView,
+    StatementView,
+)
 from controlplane.api.views.requests import RequestView
 from controlplane.api.views.routes import RouteView
 from controlplane.api.views.service_accounts import ServiceAccountView
+from controlplane.api.views.service_levels import ServiceLevelView
 from controlplane.api.views.snapshots import SnapshotView
+from controlplane.api.views.spend import SpendView
 from controlplane.api.views.switches import SwitchView
 from controlplane.api.views.system import SystemView
 from controlplane.api.views.teams import TeamView
@@ -51,6 +59,7 @@ router.register("budgets", BudgetView, basename="api-budget")
 router.register("switches", SwitchView, basename="api-switch")
 router.register("alerts", AlertView, basename="api-alert")
 router.register("alert-rules", AlertRuleView, basename="api-alert-rule")
+router.register("service-levels", ServiceLevelView, basename="api-service-level")
 router.register("silences", SilenceView, basename="api-silence")
 router.register("channels", ChannelView, basename="api-channel")
 router.register("deliveries", DeliveryView, basename="api-delivery")
@@ -64,6 +73,11 @@ router.register("bindings", BindingView, basename="api-binding")
 router.register("service-accounts", ServiceAccountView, basename="api-service-account")
 router.register("tokens", TokenView, basename="api-token")
 router.register("me", MeView, basename="api-me")
+router.register("spend", SpendView, basename="api-spend")
+router.register("reports", ReportView, basename="api-report")
+router.register("statements", StatementView, basename="api-statement")
+router.register("report-exports", ReportExportView, basename="api-report-export")
+router.register("report-schedules", ReportScheduleView, basename="api-report-schedule")
 router.register("usage", UsageView, basename="api-usage")
 router.register("live", LiveView, basename="api-live")
 router.register("gateways", GatewayView, basename="api-gateway")

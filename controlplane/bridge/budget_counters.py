@@ -36,6 +36,35 @@ redis.call('HINCRBY', KEYS[1], 'g:{BUDGET_LEDGER}', ARGV[1])
 redis.call('PEXPIREAT', KEYS[1], ARGV[2])
 """
 
+# KEYS: a counter that rolls. ARGV: how much more was spent, what has left its window, the step that
+# is on, for how many seconds it is kept, then pairs of a step before that and what was settled
+# in it.
+_SET_WINDOW = f"""
+local function minus(text)
+    if text == '0' then return text end
+    return string.sub(text, 1, 1) == '-' and string.sub(text, 2) or '-' .. text
+end
+local key, now = KEYS[1], 'b:' .. ARGV[3]
+redis.call('HSETNX', key, 'w', '1')
+redis.call('HINCRBY', key, 'g', ARGV[1])
+redis.call('HINCRBY', key, 'g:{BUDGET_LEDGER}', ARGV[1])
+redis.call('HINCRBY', key, 'g', minus(redis.call('HGET', key, 'g:~') or '0'))
+redis.call('HSET', key, 'g:~', minus(ARGV[2]))
+redis.call('HINCRBY', key, 'g', minus(ARGV[2]))
+local fields = redis.call('HKEYS', key)
+for _, name in ipairs(fields) do
+    if string.match(name, '^b:') then redis.call('HDEL', key, name) end
+end
+redis.call('HSET', key, 's', redis.call('HGET', key, 'g'), 'n', ARGV[3])
+redis.call('HINCRBY', key, 's', minus(redis.call('HGET', key, 'l') or '0'))
+redis.call('HSET', key, now, redis.call('HGET', key, 's'))
+for at = 5, #ARGV, 2 do
+    redis.call('HSET', key, 'b:' .. ARGV[at], ARGV[at + 1])
+    redis.call('HINCRBY', key, now, minus(ARGV[at + 1]))
+end
+redis.call('EXPIRE', key, ARGV[4])
+"""
+
 # KEYS: the epoch, the word that counters were seeded. ARGV: the epoch they were seeded in.
 _MARK_SEEDED = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
@@ -50,13 +79,19 @@ class Counter:
 
     What dead processes had reserved is still in the store until somebody needs it, and held by
     nobody. `late` was reserved again after it had been freed like that, `past` is what of it went
-    past the amount.
+    past the amount. `passed` is what was settled and has left the window of one that rolls.
     """
 
     settled: int = 0
     reserved: int = 0
     late: int = 0
     past: int = 0
+    passed: int = 0
+
+    @property
+    def ever(self) -> int:
+        """All that was settled, whether it still counts or not."""
+        return self.settled + self.passed
 
 
 NOTHING = Counter()
@@ -97,17 +132,17 @@ def read_counters(store: Redis, keys: Sequence[str]) -> Mapping[str, Counter]:
         some = keys[start : start + _BATCH]
         with store.pipeline(transaction=False) as pipe:
             for key in some:
-                pipe.hmget(key, "g", "l", "late", "past")
+                pipe.hmget(key, "g", "l", "g:~", "late", "past")
             replies: list[Any] = pipe.execute()
         told = {
             key: [int(one or 0) for one in reply]
             for key, reply in zip(some, replies, strict=True)
             if reply[0] is not None
         }
-        left = _left_by_the_dead(store, [key for key, (_, held, _, _) in told.items() if held])
-        for key, (granted, held, late, past) in told.items():
+        left = _left_by_the_dead(store, [key for key, (_, held, *_) in told.items() if held])
+        for key, (granted, held, passed, late, past) in told.items():
             reserved = max(held - left.get(key, 0), 0)
-            found[key] = Counter(granted - held, reserved, late, past)
+            found[key] = Counter(granted - held, reserved, late, past, -passed)
     return found
 
 
@@ -159,6 +194,35 @@ def add_to_counters(store: Redis, deltas: Sequence[tuple[str, int, int]]) -> Non
         with store.pipeline(transaction=False) as pipe:
             for key, delta, ends_ms in some:
                 pipe.eval(_ADD, 1, key, delta, ends_ms + KEPT_MS)
+            pipe.execute()
+
+
+def set_windows(
+    store: Redis,
+    windows: Mapping[str, tuple[int, Mapping[int, int]]],
+    deltas: Mapping[str, int],
+    *,
+    step_s: int,
+    steps: int,
+) -> None:
+    """Tell counters that roll how much more was spent (or less), and when it was, by key: what has
+    left the window, and what there was in each step of it, by its first second.
+
+    What the counter has beyond is of the step that is on.
+    """
+    seconds, _ = store.time()
+    now = int(seconds) // step_s
+    keys = list(windows)
+    for start in range(0, len(keys), _BATCH):
+        with store.pipeline(transaction=False) as pipe:
+            for key in keys[start : start + _BATCH]:
+                passed, stretches = windows[key]
+                told = {at // step_s: spent for at, spent in stretches.items()}
+                past = {n: spent for n, spent in told.items() if n < now and spent}
+                pairs = [one for pair in past.items() for one in pair]
+                life_s = step_s * (steps + 2) + KEPT_MS // 1000
+                delta = deltas.get(key, 0)
+                pipe.eval(_SET_WINDOW, 1, key, delta, passed, now, life_s, *pairs)
             pipe.execute()
 
 

@@ -8,7 +8,7 @@ from controlplane.bridge.budget_counters import NOTHING
 from controlplane.bridge.budgets import read_reserved
 from controlplane.compiler import budget_record
 from controlplane.decisions.budget_effects import Effect
-from controlplane.decisions.budget_sums import BUCKET_S, previous_period
+from controlplane.decisions.budget_sums import bucket_s, previous_period
 from controlplane.decisions.budgets import (
     Balance,
     Bucket,
@@ -40,7 +40,7 @@ from controlplane.selectors.budgets import (
 from controlplane.selectors.names import list_names
 from inference.contract.kinds import BudgetSubject
 from inference.contract.snapshot import BudgetRecord
-from inference.decisions.budgets import Account, Period, amount_at, period_of
+from inference.decisions.budgets import FOREVER, Account, Period, amount_at, window_of
 from inference.decisions.rules import zone_of
 
 _EFFECTS_SINCE = timedelta(hours=2)
@@ -114,8 +114,8 @@ def read_status(access: Access, budget: Budget, now: datetime, *, top: int) -> S
     """How a budget stands, with the accounts that spent the most."""
     record, zone_name = budget_record(budget), budget.organisation.time_zone
     zone = zone_of(zone_name)
-    period = period_of(record.period, zone, now.timestamp())
-    before = previous_period(record.period, zone, period)
+    period = window_of(record, zone, now.timestamp())
+    before = previous_period(record, zone, period)
     is_whole = access.reads_organisation(budget.organisation_id)
     count = get_counts([budget.pk]).get(budget.pk)
     upkeep = get_upkeep()
@@ -151,7 +151,7 @@ def sole_account(budget: Budget, record: BudgetRecord, period: Period) -> Accoun
     if each_of(budget.scopes):
         return None
     subjects = tuple(_subject_in_ledger(budget, one) for one in budget.scopes)
-    return Account(record, subjects, period)
+    return Account(record, subjects, FOREVER if record.is_rolling else period)
 
 
 def _subject_in_ledger(budget: Budget, scope: Mapping[str, str]) -> str:
@@ -163,7 +163,7 @@ def _subject_in_ledger(budget: Budget, scope: Mapping[str, str]) -> str:
 def _previous(budget: Budget, record: BudgetRecord, before: Period, now: datetime) -> Past:
     accounts = list_past(budget, before, most=_PAST_ACCOUNTS)
     amount = amount_at(record, now.timestamp())
-    return look_back(accounts, amount, length_s=BUCKET_S[record.period])
+    return look_back(accounts, amount, length_s=bucket_s(record))
 
 
 def _accounts(
@@ -180,7 +180,8 @@ def _accounts(
     if not rows and sole is not None and access.reads_organisation(budget.organisation_id):
         rows = [_empty(sole)]
     keys = [row.key for row in rows]
-    counters, buckets = read_reserved(keys), list_buckets(keys)
+    counters = read_reserved(keys)
+    buckets = list_buckets(keys, period if record.is_rolling else None)
     names = list_names(access, {one for row in rows for one in _ids(budget, row)})
     found = []
     for row in rows:
@@ -202,7 +203,7 @@ def _accounts(
                 unknown_cost=row.unknown_cost,
                 late_nanousd=held.late if held else None,
                 late_past_nanousd=held.past if held else None,
-                forecast=forecast if row.spent_nanousd else None,
+                forecast=forecast if row.spent_nanousd and not record.is_rolling else None,
                 buckets=buckets[row.key],
             )
         )
@@ -262,7 +263,7 @@ def read_standings(
     records = {row.pk: budget_record(row) for row in known}
     zones = {row.pk: zone_of(row.organisation.time_zone) for row in known}
     at_s = now.timestamp()
-    periods = {pk: period_of(one.period, zones[pk], at_s) for pk, one in records.items()}
+    periods = {pk: window_of(one, zones[pk], at_s) for pk, one in records.items()}
     most = dict(list_most_spent(known, periods))
     for row in known:
         sole = sole_account(row, records[row.pk], periods[row.pk])

@@ -27,6 +27,7 @@ from controlplane.bridge.budget_counters import (
     mark_seeded,
     read_counters,
     read_life,
+    set_windows,
 )
 from controlplane.bridge.database import SLACK_S, answering_within
 from controlplane.bridge.store import open_store
@@ -43,6 +44,7 @@ from controlplane.services.budget_accounts import (
 )
 from controlplane.services.budget_upkeep import MISSED, SEEDED, TWICE, Current
 from inference.contract.wire import SEEN, USAGE_STREAM
+from inference.decisions.budgets import ROLLING
 
 COMPARE_EVERY = timedelta(seconds=30)
 ASKED_AFTER = timedelta(seconds=3)
@@ -171,7 +173,9 @@ class _Step:
         own = [one for one in accounts if one.budget_id in set(budgets)]
         late = [one.key for one in own if one.key not in settled]
         known = {**settled, **_settled(read_counters(self.store, late))}
-        self._tell(seeding(known, _spent(own)), own, SEEDED)
+        deltas = seeding(known, _spent(own))
+        self._tell(deltas, own, SEEDED)
+        self._set_windows({one.key: one for one in own if one.key not in deltas}, {})
         return self._conclude_seeding(life, budgets)
 
     def _conclude_seeding(self, life: Life, budgets: Sequence[str]) -> str:
@@ -192,10 +196,24 @@ class _Step:
         if not deltas:
             return
         upkeeping.book_corrections(deltas, accounts, why, self.now)
-        ends = {one.key: int(one.ends_at.timestamp() * 1_000) for one in accounts}
-        told = [(key, delta, ends[key]) for key, delta in deltas.items() if key in ends]
+        own = {one.key: one for one in accounts if one.key in deltas}
+        told = [
+            (key, deltas[key], int(one.ends_at.timestamp() * 1_000))
+            for key, one in own.items()
+            if not one.is_rolling
+        ]
         add_to_counters(self.store, told)
-        log.info("counters of budgets corrected", why=why, accounts=len(told))
+        self._set_windows(own, deltas)
+        log.info("counters of budgets corrected", why=why, accounts=len(own))
+
+    def _set_windows(self, accounts: Mapping[str, Current], deltas: Mapping[str, int]) -> None:
+        """Tell those of these counters that roll what was spent, and when it leaves them."""
+        budgets = {one.budget_id for one in accounts.values() if one.is_rolling}
+        for period, found in upkeeping.list_windows(budgets, self.now).items():
+            rolling = ROLLING[period]
+            windows = {key: window for key, window in found.items() if key in accounts}
+            step_s, steps = rolling.step_s, rolling.steps
+            set_windows(self.store, windows, deltas, step_s=step_s, steps=steps)
 
     def _marks(self, budgets: Sequence[str]) -> dict[str, object]:
         at = self._store_time()
@@ -260,7 +278,7 @@ def _spent(accounts: Sequence[Current]) -> Mapping[str, int]:
 
 
 def _settled(counters: Mapping[str, Counter]) -> Mapping[str, int]:
-    return {key: one.settled for key, one in counters.items()}
+    return {key: one.ever for key, one in counters.items()}
 
 
 def _only(deltas: Mapping[str, int], accounts: Sequence[Current]) -> Mapping[str, int]:

@@ -3,10 +3,17 @@
 from collections.abc import Mapping
 
 from controlplane.bridge.budgets import read_reserved
+from controlplane.selectors.budget_windows import spent_since
 from inference.contract.snapshot import ConfigSnapshot, KeyRecord, RouteRecord
 from inference.contract.values import changed
 from inference.decisions.admission import Requester
-from inference.decisions.budgets import Account, accounts_of, amount_at, index_budgets
+from inference.decisions.budgets import (
+    ROLLING,
+    Account,
+    accounts_of,
+    amount_at,
+    index_budgets,
+)
 from inference.decisions.facts import RequestFacts, standing_of
 from inference.decisions.plan import find_route
 from inference.decisions.rules import zone_of
@@ -24,6 +31,11 @@ def read_budgets_left(
     if counters is None:
         return None
     spent = {key: one.settled for key, one in counters.items()}
+    # a counter that rolls is looked at only when somebody spends, so the ledger knows better
+    for one in accounts:
+        if one.budget.is_rolling:
+            since_s = ROLLING[one.budget.period].window(at_s).starts_s
+            spent[one.key] = sum(spent_since([one.key], since_s)[one.key].values())
     return {
         one.key: max(amount_at(one.budget, at_s) - spent.get(one.key, 0), 0) for one in accounts
     }

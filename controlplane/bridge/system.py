@@ -20,6 +20,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from controlplane import __version__
+from controlplane.bridge.books import books_part
 from controlplane.bridge.epochs import read_newer
 from controlplane.bridge.parts import (
     HEARTBEAT_KEY,
@@ -70,6 +71,7 @@ def read_system(now: datetime) -> Sequence[Part]:
         *_fleet_parts(fleet),
         _asked("jobs", lambda: _jobs(now)),
         _asked("recorder", recorder_part),
+        _asked("books", lambda: books_part(now)),
         _asked("budgets", lambda: budgets_part(now)),
         _asked("feed", lambda: feed_part(now)),
         _asked("outbox", lambda: outbox_part(now)),

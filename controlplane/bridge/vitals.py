@@ -15,7 +15,12 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from controlplane.bridge.store import open_store
-from controlplane.decisions.propagation import Propagation, propagation_of
+from controlplane.decisions.propagation import (
+    Propagation,
+    Silences,
+    propagation_of,
+    silences_of,
+)
 from inference.contract import codec, sealing, wire
 from inference.contract.fleet import WorkerEntry
 from inference.contract.kinds import ProcessRole, WorkerState
@@ -86,6 +91,20 @@ def read_reports() -> Reports | None:
         log.debug("vitals unusable", keys=sorted(unreadable))
     current = None if lineage is None or version is None else (lineage.decode(), int(version))
     return Reports(vitals, propagation_of(current, written, vitals))
+
+
+def read_silences() -> Silences | None:
+    """Which gateways are silent now; None if the store doesn't answer or nobody ever reported."""
+    try:
+        with open_store() as store:
+            seconds, micros = store.time()
+            written = store.zrange(wire.SEEN, 0, -1, withscores=True)
+            seen = {name.decode(errors="replace"): at for name, at in written}
+            vitals, _ = _records(store, [wire.vitals_key(name) for name in seen])
+    except (RedisError, OSError) as error:
+        log.warning("state store not answering about gateways", error=type(error).__name__)
+        return None
+    return silences_of(seconds + micros / 1e6, seen, vitals) if seen else None
 
 
 def read_propagation() -> Propagation | None:

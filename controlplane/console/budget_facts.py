@@ -12,7 +12,7 @@ from controlplane.bridge.budget_status import AccountStatus, Status, Subject
 from controlplane.console.details import Fact, State
 from controlplane.console.formats import UNKNOWN, about_dollars, count, dollars, minute, percentage
 from controlplane.decisions.budget_effects import Effect
-from controlplane.decisions.budgets import Balance, BudgetState, Past, scopes_words
+from controlplane.decisions.budgets import Balance, BudgetState, Past, period_words, scopes_words
 from controlplane.decisions.subjects import WHOLE, kind_words
 from controlplane.models import Budget
 from controlplane.selectors.budget_effects import EffectTold
@@ -90,8 +90,10 @@ def subjects_words(subjects: Sequence[Subject]) -> str:
 def figures_of(status: Status, zone: ZoneInfo, now: datetime) -> Sequence[Fact]:
     """The strip above the panels: of the only account, or of the one that spent the most."""
     first = status.accounts[0] if status.accounts else None
-    ends = minute(_moment(status.period.ends_s), zone)
-    budget = Fact("Budget", dollars(status.plain_amount_nanousd), unit=f"starts anew {ends}")
+    ends = f"starts anew {minute(_moment(status.period.ends_s), zone)}"
+    if status.record.is_rolling:
+        ends = period_words(status.record.period, is_rolling=True)
+    budget = Fact("Budget", dollars(status.plain_amount_nanousd), unit=ends)
     if first is None:
         return (budget, Fact("Spent", UNKNOWN, unit="nothing yet, or not yours to know"))
     balance = first.balance
@@ -118,6 +120,8 @@ def _unknown_words(account: AccountStatus) -> str:
 
 
 def _passed_words(status: Status, now: datetime) -> str:
+    if status.record.is_rolling:
+        return f"gives back next {minute(_moment(status.period.ends_s), ZoneInfo('UTC'))} UTC"
     length = status.period.ends_s - status.period.starts_s
     passed = now.timestamp() - status.period.starts_s
     return f"{100 * min(max(passed / length, 0), 1):.0f} % of the time passed"

@@ -37,7 +37,7 @@ def burn_down(status: Status, account: AccountStatus, zone: ZoneInfo, now: datet
     points = _points(status, account, now_s)
     lines = [
         *_band(status, account, zone, now_s),
-        _line("even pace", _pace(status), zone, "--hw-text-3", "dot", width=1),
+        *_even_pace(status, zone),
         *_levels(status, zone),
         _line("spent", points, zone, "--hw-s1", "solid", width=2),
         *_forecast(status, account, zone, now_s),
@@ -63,9 +63,13 @@ def _points(status: Status, account: AccountStatus, now_s: float) -> list[Point]
     return points
 
 
-def _pace(status: Status) -> Sequence[Point]:
+def _even_pace(status: Status, zone: ZoneInfo) -> Sequence[Mapping[str, Any]]:
+    """What would be spent by when at an even pace; what rolls has no beginning to go on from."""
+    if status.record.is_rolling:
+        return ()
     period = status.period
-    return [(period.starts_s, 0), (period.ends_s, status.plain_amount_nanousd)]
+    points = [(period.starts_s, 0), (period.ends_s, status.plain_amount_nanousd)]
+    return (_line("even pace", points, zone, "--hw-text-3", "dot", width=1),)
 
 
 def _forecast(

@@ -9,7 +9,7 @@ from controlplane.compiler import budget_record
 from controlplane.console.budget_facts import past_words
 from controlplane.console.reviews import Check, Impact, Reach, checks_of
 from controlplane.console.scope import Scope
-from controlplane.decisions.budget_sums import BUCKET_S, previous_period
+from controlplane.decisions.budget_sums import bucket_s, previous_period
 from controlplane.decisions.budgets import (
     Past,
     action_words,
@@ -23,10 +23,10 @@ from controlplane.selectors.names import list_names
 from controlplane.services.drafts import Draft
 from inference.contract.kinds import BudgetSubject
 from inference.contract.snapshot import BudgetRecord
-from inference.decisions.budgets import Period, amount_at, period_of
+from inference.decisions.budgets import Period, amount_at, window_of
 from inference.decisions.rules import zone_of
 
-_COUNTED_ANEW = frozenset(("scopes", "period"))
+_COUNTED_ANEW = frozenset(("scopes", "period", "is_rolling"))
 
 
 def impact_of_budget(
@@ -39,7 +39,15 @@ def impact_of_budget(
     about = scopes_words(values["scopes"], names)
     period, past = _past(scope, record)
     reach = [
-        Reach("Allows", budget_words(values["amount_nanousd"], values["period"], about)),
+        Reach(
+            "Allows",
+            budget_words(
+                values["amount_nanousd"],
+                values["period"],
+                about,
+                is_rolling=values["is_rolling"],
+            ),
+        ),
         Reach(
             "Then",
             action_words(record, names.get(record.cheaper_model_id or "")),
@@ -57,13 +65,12 @@ def impact_of_budget(
 def _past(scope: Scope, record: BudgetRecord) -> tuple[Period, Past | None]:
     now_s = timezone.now().timestamp()
     zone = zone_of(scope.organisation.time_zone)
-    current = period_of(record.period, zone, now_s)
-    before = previous_period(record.period, zone, current)
+    before = previous_period(record, zone, window_of(record, zone, now_s))
     found = read_past(record, before)
     if found is None:
         return before, None
     accounts = [(one.spent_nanousd, sorted(one.buckets.items())) for one in found]
-    return before, look_back(accounts, amount_at(record, now_s), length_s=BUCKET_S[record.period])
+    return before, look_back(accounts, amount_at(record, now_s), length_s=bucket_s(record))
 
 
 def _warnings(values: Mapping[str, Any], about: str, changed: Mapping[str, Any]) -> Iterator[Check]:

@@ -77,8 +77,11 @@ def _standing_words(scope: Scope, budgets: Sequence[Budget]) -> Mapping[str, str
         standing = standings.get(one.pk)
         if standing is not None:
             balance, ends = standing.balance, minute(standing.ends_at, scope.zone)
-            found[one.pk] = (
-                f"now {dollars(balance.spent_nanousd)} of {dollars(balance.amount_nanousd)} is "
-                f"spent; it starts anew {ends}."
+            anew = (
+                "what is oldest leaves it bit by bit"
+                if one.is_rolling
+                else f"it starts anew {ends}"
             )
+            amounts = f"{dollars(balance.spent_nanousd)} of {dollars(balance.amount_nanousd)}"
+            found[one.pk] = f"now {amounts} is spent; {anew}."
     return found

@@ -8,7 +8,7 @@ from controlplane.console.details import Fact, State
 from controlplane.console.formats import UNKNOWN, about_dollars, count, dollars
 from controlplane.console.reviews import Split, split_of
 from controlplane.decisions.budgets import period_words
-from inference.contract.kinds import DegradationStep, Endpoint
+from inference.contract.kinds import BudgetAction, DegradationStep, Endpoint
 from inference.decisions.endpoints import PATHS
 
 RULE_STATES: Mapping[str, State] = {
@@ -149,16 +149,25 @@ def budgets_told(document: Mapping[str, Any]) -> Sequence[Mapping[str, str]]:
             "name": one["name"],
             "for": ", ".join(one["counts_for"]),
             "id": one["id"],
-            "most": f"{_dollars(one['amount_nanousd'])} {period_words(one['period'])}",
+            "most": f"{_dollars(one['amount_nanousd'])} "
+            f"{period_words(one['period'], is_rolling=one['is_rolling'])}",
             "left": _dollars(one["left_nanousd"]) if document["is_spending_known"] else UNKNOWN,
             "short": "too little left for it" if one["is_short"] else "",
             "reserves": "unknown"
             if one["reserves_nanousd"] is None
             else _dollars(one["reserves_nanousd"]),
-            "action": "refuses" if one["action"] == "block" else "only counts",
+            "action": _ACTIONS[BudgetAction(one["action"])],
         }
         for one in document["budgets"]
     ]
+
+
+_ACTIONS: Mapping[BudgetAction, str] = {
+    BudgetAction.BLOCK: "refuses",
+    BudgetAction.CHEAPER: "takes a cheaper model",
+    BudgetAction.THROTTLE: "lets in fewer",
+    BudgetAction.NOTIFY: "only counts",
+}
 
 
 def rules_of(document: Mapping[str, Any]) -> Sequence[Rule]:

@@ -5,12 +5,9 @@ from collections.abc import Iterable, Sequence
 
 from django.http import HttpResponse
 
-# what makes a spreadsheet take a text for a formula, in its plain and its full-width form
-_FORMULA = frozenset("=+-@|%\t\r\n\N{FULLWIDTH EQUALS SIGN}\N{FULLWIDTH PLUS SIGN}") | frozenset(
-    "\N{FULLWIDTH HYPHEN-MINUS}\N{FULLWIDTH COMMERCIAL AT}\N{MINUS SIGN}"
-)
+from controlplane.decisions.spreadsheets import Cell, safe_cell
 
-Cell = str | int | None
+__all__ = ["Cell", "csv_response"]
 
 
 def csv_response(name: str, header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> HttpResponse:
@@ -23,14 +20,5 @@ def csv_response(name: str, header: Sequence[str], rows: Iterable[Sequence[Cell]
     response["X-Content-Type-Options"] = "nosniff"
     writer = csv.writer(response)
     writer.writerow(header)
-    writer.writerows([_safe(cell) for cell in row] for row in rows)
+    writer.writerows([safe_cell(cell) for cell in row] for row in rows)
     return response
-
-
-def _safe(cell: Cell) -> str:
-    if cell is None:
-        return ""
-    if isinstance(cell, int):
-        return str(cell)
-    begins = cell.lstrip()[:1] or cell[:1]
-    return f"'{cell}" if begins in _FORMULA and begins else cell

@@ -72,7 +72,8 @@ def budgets_context(scope: Scope, key: Key, now: datetime) -> Mapping[str, Any]:
 
 
 def _budget_line(row: Any, names: Mapping[str, str], standing: Any) -> LimitLine:
-    words = budget_words(row.amount_nanousd, row.period, scopes_words(row.scopes, names))
+    about = scopes_words(row.scopes, names)
+    words = budget_words(row.amount_nanousd, row.period, about, is_rolling=row.is_rolling)
     state = state_of(row, None if standing is None else standing.balance)
     return LimitLine(row.name, BUDGETS.detail_url(row.pk), words, state)
 

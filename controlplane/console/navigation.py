@@ -63,6 +63,7 @@ GROUPS = (
     Group(
         "Cost",
         (
+            Item("Spend", "spend", "chart"),
             Item("Budgets", "budgets", "budget", ("budget",)),
             Item("Prices", "prices", "price", ("price",)),
         ),
@@ -75,7 +76,7 @@ GROUPS = (
                 "alerts",
                 "bell",
                 (
-                    *("alert", "alert_rules", "silences", "silence"),
+                    *("alert", "alert_rules", "service_levels", "silences", "silence"),
                     *("channels", "channel", "deliveries", "delivery"),
                 ),
                 Needs.WHOLE_ORGANISATION,

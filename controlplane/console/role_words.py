@@ -13,6 +13,7 @@ NOUN_WORDS: Mapping[str, str] = {
     "service_accounts": "service accounts",
     "bindings": "roles of others",
     "snapshots": "roll-backs",
+    "statements": "months that are closed",
     "switches": "kill switches",
     "tokens": "API tokens",
     "alert_rules": "alert rules",

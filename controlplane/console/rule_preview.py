@@ -40,7 +40,7 @@ def impact_of_rule(
         scope_id=values["scope_id"],
         window_s=values["window_s"],
     )
-    terms = Terms(values["threshold"], values["for_s"])
+    terms = Terms(values["threshold"], values["for_s"], values.get("clears_at"))
     words = condition_words(values["kind"], terms.threshold, question.window_s, terms.for_s)
     name = list_names(scope.access, {one for one in (question.scope_id,) if one})
     where = place_words(question.scope, question.scope_id, name.get(question.scope_id or ""))

@@ -16,6 +16,7 @@ _TITLES: Mapping[str, tuple[str, str]] = {
     "pools": ("Supervisor and workers", "starts and watches engines"),
     "jobs": ("Background jobs", "publish again what a store lost, and tidy up"),
     "recorder": ("Recorder", "usage stream into the ledger"),
+    "books": ("Books", "gateways' counters, journals, ledger and roll-ups, compared"),
     "outbox": ("Outbox", "messages about alerts"),
     "budgets": ("Budgets", "their counters in the state store, kept true to the ledger"),
     "feed": ("Feed", "samples the fleet for live pages"),

@@ -123,7 +123,9 @@ from controlplane.console.views.service_accounts import (
     TokenCreate,
     TokenRevoke,
 )
+from controlplane.console.views.service_levels import LevelList
 from controlplane.console.views.snapshots import SnapshotDetail, SnapshotList, SnapshotRestore
+from controlplane.console.views.spend import SpendPage
 from controlplane.console.views.switches import (
     SwitchBoard,
     SwitchDetail,
@@ -189,6 +191,7 @@ urlpatterns = [
     path("alerts/rules/<str:pk>/", RuleDetail.as_view(), name="alert-rule"),
     path("alerts/rules/<str:pk>/edit/", RuleEdit.as_view(), name="alert-rule-edit"),
     path("alerts/rules/<str:pk>/delete/", RuleDelete.as_view(), name="alert-rule-delete"),
+    path("alerts/levels/", LevelList.as_view(), name="service_levels"),
     path("alerts/silences/", SilenceList.as_view(), name="silences"),
     path("alerts/silences/new/", SilenceCreate.as_view(), name="silence-create"),
     path("alerts/silences/<str:pk>/", SilenceDetail.as_view(), name="silence"),
@@ -262,6 +265,7 @@ urlpatterns = [
     ),
     path("requests/", request_list, name="requests"),
     path("requests/<str:event_id>/", request_detail, name="request"),
+    path("spend/", SpendPage.as_view(), name="spend"),
     path("usage/", UsagePage.as_view(), name="usage"),
     path("usage/export.csv", UsageExport.as_view(), name="usage-export"),
     path("users/", UserList.as_view(), name="users"),

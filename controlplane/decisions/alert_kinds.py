@@ -16,7 +16,12 @@ class AlertKind(StrEnum):
     GATEWAY_SILENT = "gateway_silent"
     DEAD_CHANNEL = "dead_channel"
     LEDGER_BEHIND = "ledger_behind"
+    BOOKS_DIFFER = "books_differ"
     BUDGET_USED = "budget_used"
+    BUDGET_FORECAST = "budget_forecast"
+    SPEND_RATE = "spend_rate"
+    BURN_RATE = "burn_rate"
+    KV_USED = "kv_used"
 
 
 class AlertScope(StrEnum):
@@ -50,6 +55,7 @@ class ChannelKind(StrEnum):
 
     EMAIL = "email"
     SLACK = "slack"
+    SLACK_BOT = "slack_bot"
     WEBHOOK = "webhook"
 
 
@@ -58,23 +64,36 @@ class DeliveryKind(StrEnum):
 
     FIRED = "fired"
     REMINDED = "reminded"
+    ESCALATED = "escalated"
+    UPDATED = "updated"
+    DIGEST = "digest"
     RESOLVED = "resolved"
     SWITCHED = "switched"
     TEST = "test"
+    REPORT = "report"
 
 
 class DeliveryState(StrEnum):
-    """How far a message came; a failed one is not tried again unless somebody asks."""
+    """How far a message came; the last three are not sent again unless somebody asks.
 
+    A held one waits for a digest or for quiet hours to be over, a folded one is told by another. Of
+    an unknown one nobody can find out whether it went out.
+    """
+
+    HELD = "held"
     QUEUED = "queued"
     SENDING = "sending"
     SENT = "sent"
+    FOLDED = "folded"
     FAILED = "failed"
+    UNKNOWN = "unknown"
 
 
 _TRAFFIC = (AlertScope.ORGANISATION, AlertScope.ROUTE, AlertScope.POOL, AlertScope.ALL)
 _POOLS = (AlertScope.POOL,)
 _BUDGETS = (AlertScope.BUDGET,)
+_ROUTES = (AlertScope.ROUTE,)
+_SPENDING = (AlertScope.ORGANISATION, AlertScope.ROUTE)
 _WHOLE = (AlertScope.ORGANISATION, AlertScope.ALL)
 
 MOMENT = (0, 0)
@@ -159,7 +178,7 @@ TRAITS: Mapping[AlertKind, Traits] = {
     ),
     AlertKind.GATEWAY_SILENT: Traits(
         "Gateways silent",
-        "gateways seen within the last 10 minutes that report no more",
+        "gateways that reported within the last hour, did not sign off, and report no more",
         "",
         _WHOLE,
         threshold=1.0,
@@ -185,6 +204,15 @@ TRAITS: Mapping[AlertKind, Traits] = {
         least=1.0,
         most=86_400.0,
     ),
+    AlertKind.BOOKS_DIFFER: Traits(
+        "Books differ",
+        "figures in which gateways, journals, ledger and roll-ups differ",
+        "",
+        _WHOLE,
+        threshold=1.0,
+        least=1.0,
+        most=10_000.0,
+    ),
     AlertKind.BUDGET_USED: Traits(
         "Budget used",
         "share of a budget that is spent, at each of its own thresholds from this one on",
@@ -193,6 +221,50 @@ TRAITS: Mapping[AlertKind, Traits] = {
         threshold=50.0,
         least=1.0,
         most=1_000.0,
+    ),
+    AlertKind.BUDGET_FORECAST: Traits(
+        "Budget forecast",
+        "share of a budget that will be spent at the end of its period, at its pace so far",
+        "%",
+        _BUDGETS,
+        threshold=100.0,
+        least=1.0,
+        most=1_000.0,
+    ),
+    AlertKind.SPEND_RATE: Traits(
+        "Unusual spending",
+        "spending in an hour above the same hour of the last 14 days, in robust deviations",
+        "deviations",
+        _SPENDING,
+        threshold=6.0,
+        least=2.0,
+        most=1_000.0,
+        windows=(3_600, 3_600),
+        window_s=3_600,
+    ),
+    AlertKind.BURN_RATE: Traits(
+        "Error budget burn",
+        "how many times too fast a route's objectives are missed, in the window and in a twelfth "
+        "of it",
+        "\N{MULTIPLICATION SIGN}",
+        _ROUTES,
+        threshold=14.4,
+        least=1.0,
+        most=10_000.0,
+        windows=(3_600, 259_200),
+        window_s=3_600,
+    ),
+    AlertKind.KV_USED: Traits(
+        "KV cache used",
+        "share of the KV cache in use at a pool's fullest worker",
+        "%",
+        _POOLS,
+        threshold=95.0,
+        least=1.0,
+        most=100.0,
+        windows=(60, 3_600),
+        window_s=300,
+        has_history=True,
     ),
 }
 

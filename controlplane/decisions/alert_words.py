@@ -3,10 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import cast
 
 from controlplane.decisions.alert_kinds import (
     AlertScope,
     DeliveryKind,
+    EpisodeState,
     breach_words,
     condition_words,
     value_words,
@@ -16,10 +18,19 @@ Content = dict[str, object]
 
 _TITLE_LENGTH = 200
 _MOST_LISTED = 20
+_MOST_DOCUMENTS = 100
+_FLAPS = "It flaps: it fired three times within an hour, and is over once it was quiet for 15 min."
 _VERBS = {
     DeliveryKind.FIRED: "Firing",
     DeliveryKind.REMINDED: "Still firing",
+    DeliveryKind.ESCALATED: "Nobody has taken it up",
+    DeliveryKind.UPDATED: "Firing",
     DeliveryKind.RESOLVED: "Resolved",
+}
+_STATES = {
+    EpisodeState.ACKNOWLEDGED: "Acknowledged",
+    EpisodeState.SNOOZED: "Snoozed",
+    EpisodeState.RESOLVED: "Resolved",
 }
 
 
@@ -41,6 +52,12 @@ class Told:
     opened_at: datetime
     resolved_at: datetime | None = None
     resolved_why: str = ""
+    state: str = EpisodeState.OPEN.value
+    acknowledged_by: str = ""
+    snoozed_until: datetime | None = None
+    detail: str = ""
+    runbook: str = ""
+    is_flapping: bool = False
 
     @property
     def place(self) -> str:
@@ -63,6 +80,10 @@ class Told:
             "subject_id": self.subject_id,
             "subject_name": self.subject_name,
             "severity": self.severity,
+            "state": self.state,
+            "detail": self.detail,
+            "is_flapping": self.is_flapping,
+            "runbook": self.runbook,
             "value": self.value,
             "peak": self.peak,
             "threshold": self.threshold,
@@ -103,14 +124,49 @@ def _single(kind: DeliveryKind, alert: Told) -> Content:
     else:
         value = value_words(alert.kind, alert.value)
         text = breach_words(alert.kind, alert.value, alert.threshold, alert.place)
+        text = " ".join((text, *filter(None, (alert.detail, _FLAPS * alert.is_flapping))))
         facts.insert(1, ("Value", value))
+    if taken_up := _taken_up(alert):
+        facts.append(("State", taken_up))
+    if alert.runbook:
+        facts.append(("Runbook", alert.runbook))
+    verb = (
+        _VERBS[kind]
+        if kind is not DeliveryKind.UPDATED
+        else _STATES.get(EpisodeState(alert.state), _VERBS[kind])
+    )
     return {
-        "title": f"{_VERBS[kind]}: {alert.name}, {alert.place}"[:_TITLE_LENGTH],
+        "title": f"{verb}: {alert.name}, {alert.place}"[:_TITLE_LENGTH],
         "text": text,
         "severity": alert.severity,
         "url": f"/alerts/{alert.id}/",
         "facts": [list(one) for one in facts],
         "alerts": [alert.document()],
+    }
+
+
+def _taken_up(alert: Told) -> str:
+    """What people did about it; "" if nothing that still counts."""
+    if alert.state == EpisodeState.ACKNOWLEDGED:
+        return f"acknowledged by {alert.acknowledged_by}"
+    if alert.state == EpisodeState.SNOOZED and alert.snoozed_until is not None:
+        return f"snoozed until {_utc(alert.snoozed_until)}"
+    return ""
+
+
+def digest_content(contents: Sequence[Content]) -> Content:
+    """Several messages that were held, as one: what each would have said, the oldest first."""
+    lines = [str(one["title"]) for one in contents[:_MOST_LISTED]]
+    if len(contents) > _MOST_LISTED:
+        lines.append(f"and {len(contents) - _MOST_LISTED} more")
+    alerts = [alert for one in contents for alert in cast(list[object], one["alerts"])]
+    return {
+        "title": f"Digest: {len(contents)} messages",
+        "text": "\n".join(lines),
+        "severity": min((str(one["severity"]) for one in contents), key=_gravity),
+        "url": "/alerts/",
+        "facts": [],
+        "alerts": alerts[:_MOST_DOCUMENTS],
     }
 
 

@@ -2,8 +2,9 @@
 
 A value at the threshold or above it breaches. What has breached without a break for the rule's time
 fires. What fires is over once the value was clearly lower, by a tenth, for as long, a minute at
-least: so a value that swings about the threshold is one alert. No data holds what is: it ends no
-alert, and no time counts that nobody looked at.
+least: so a value that swings about the threshold is one alert. What fires for the third time
+within an hour flaps: it takes a quarter of an hour to be over, so it is one alert as long as it
+goes on. No data holds what is: it ends no alert, and no time counts that nobody looked at.
 """
 
 from collections.abc import Sequence
@@ -15,6 +16,11 @@ CLEAR_SHARE = 0.9
 """So far below the threshold a value must be to count as over."""
 
 LEAST_CLEAR_S = 60
+
+FLAPS = 3
+FLAP_WINDOW = timedelta(hours=1)
+FLAP_CLEAR = timedelta(minutes=15)
+"""What fired so often in so long is flapping, and must be quiet for so long."""
 
 GAP = timedelta(seconds=180)
 """Whoever was not looked at for longer is looked at anew: what was before proves nothing."""
@@ -36,10 +42,11 @@ class Terms:
 
     threshold: float
     for_s: int
+    clears_at: float | None = None
 
     @property
     def clear_below(self) -> float:
-        return self.threshold * CLEAR_SHARE
+        return self.threshold * CLEAR_SHARE if self.clears_at is None else self.clears_at
 
     @property
     def clear_for(self) -> timedelta:
@@ -54,6 +61,11 @@ class Standing:
     breached_since: datetime | None = None
     cleared_since: datetime | None = None
     seen_at: datetime | None = None
+    fired_at: tuple[datetime, ...] = ()
+
+    @property
+    def is_flapping(self) -> bool:
+        return len(self.fired_at) >= FLAPS
 
 
 def judge(
@@ -64,23 +76,26 @@ def judge(
         standing = replace(standing, breached_since=None, cleared_since=None)
     if standing.is_firing:
         return _judge_firing(terms, standing, value, at)
+    fired = tuple(one for one in standing.fired_at if at - one < FLAP_WINDOW)
     if value is None or value < terms.threshold:
-        return Standing(seen_at=at), Verdict.QUIET
+        return Standing(seen_at=at, fired_at=fired), Verdict.QUIET
     since = standing.breached_since or at
     if at - since >= timedelta(seconds=terms.for_s):
-        return Standing(is_firing=True, seen_at=at), Verdict.FIRE
-    return Standing(breached_since=since, seen_at=at), Verdict.PENDING
+        return Standing(is_firing=True, seen_at=at, fired_at=(*fired, at)), Verdict.FIRE
+    return Standing(breached_since=since, seen_at=at, fired_at=fired), Verdict.PENDING
 
 
 def _judge_firing(
     terms: Terms, standing: Standing, value: float | None, at: datetime
 ) -> tuple[Standing, Verdict]:
+    fired = standing.fired_at
     if value is None or value >= terms.clear_below:
-        return Standing(is_firing=True, seen_at=at), Verdict.KEEP
+        return Standing(is_firing=True, seen_at=at, fired_at=fired), Verdict.KEEP
     since = standing.cleared_since or at
-    if at - since >= terms.clear_for:
-        return Standing(seen_at=at), Verdict.RESOLVE
-    return Standing(is_firing=True, cleared_since=since, seen_at=at), Verdict.KEEP
+    clear_for = max(terms.clear_for, FLAP_CLEAR) if standing.is_flapping else terms.clear_for
+    if at - since >= clear_for:
+        return Standing(seen_at=at, fired_at=fired), Verdict.RESOLVE
+    return replace(standing, cleared_since=since, seen_at=at), Verdict.KEEP
 
 
 @dataclass(frozen=True, slots=True)

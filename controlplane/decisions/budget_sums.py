@@ -15,6 +15,7 @@ from inference.contract.kinds import BudgetPeriod
 from inference.contract.snapshot import BudgetRecord
 from inference.decisions.admission import Requester
 from inference.decisions.budgets import (
+    ROLLING,
     Account,
     Period,
     accounts_of,
@@ -30,7 +31,8 @@ BUCKET_S: Mapping[BudgetPeriod, int] = {
     BudgetPeriod.MONTH: 3_600,
     BudgetPeriod.QUARTER: 10_800,
 }
-"""How long the stretches are in which an account is told, by the period of its budget."""
+"""How long the stretches are in which an account is told, by the period of its budget; those of one
+that rolls are its steps."""
 
 
 @dataclass(slots=True)
@@ -48,27 +50,37 @@ class Spending:
         self.spent_nanousd += spent_nanousd
         self.attempts += attempts
         self.unknown_cost += unknown_cost
-        if spent_nanousd and not is_by_caller(self.account.budget):
-            at = bucket_of(self.account.budget.period, at_s)
+        budget = self.account.budget
+        if spent_nanousd and (budget.is_rolling or not is_by_caller(budget)):
+            at = bucket_of(budget, at_s)
             self.buckets[at] = self.buckets.get(at, 0) + spent_nanousd
 
 
-def bucket_of(period: BudgetPeriod, at_s: float) -> int:
+def bucket_s(budget: BudgetRecord) -> int:
+    """How long the stretches of a budget's accounts are."""
+    return ROLLING[budget.period].step_s if budget.is_rolling else BUCKET_S[budget.period]
+
+
+def bucket_of(budget: BudgetRecord, at_s: float) -> int:
     """The first second of the stretch a moment is in."""
-    length = BUCKET_S[period]
+    length = bucket_s(budget)
     return int(at_s // length) * length
 
 
 def definition_of(budget: BudgetRecord, time_zone: str) -> str:
     """A digest of what decides on which account a request is counted."""
     scopes = [[one.subject.value, one.subject_id] for one in budget.scopes]
-    told = json.dumps([budget.organisation_id, scopes, budget.period.value, time_zone])
+    parts: list[object] = [budget.organisation_id, scopes, budget.period.value, time_zone]
+    told = json.dumps([*parts, "rolling"] if budget.is_rolling else parts)
     return hashlib.sha256(told.encode()).hexdigest()[:32]
 
 
-def previous_period(period: BudgetPeriod, zone: tzinfo, current: Period) -> Period:
-    """The period before another."""
-    return period_of(period, zone, current.starts_s - 1)
+def previous_period(budget: BudgetRecord, zone: tzinfo, current: Period) -> Period:
+    """The period before another; of one that rolls, as much time before what counts now."""
+    if budget.is_rolling:
+        length = ROLLING[budget.period].length_s
+        return Period(current.starts_s - length, current.starts_s)
+    return period_of(budget.period, zone, current.starts_s - 1)
 
 
 def spending_of(

@@ -24,6 +24,13 @@ _PERIODS = {
     BudgetPeriod.MONTH: "a month",
     BudgetPeriod.QUARTER: "a quarter",
 }
+_ROLLING = {
+    BudgetPeriod.HOUR: "in any 60 minutes",
+    BudgetPeriod.DAY: "in any 24 hours",
+    BudgetPeriod.WEEK: "in any 7 days",
+    BudgetPeriod.MONTH: "in any 30 days",
+    BudgetPeriod.QUARTER: "in any 90 days",
+}
 _STRETCH_S: Mapping[BudgetPeriod, int] = {
     BudgetPeriod.HOUR: 300,
     BudgetPeriod.DAY: 3_600,
@@ -51,9 +58,9 @@ class BudgetState(StrEnum):
     BLOCKED = "blocked"
 
 
-def period_words(period: str) -> str:
-    """`a month`."""
-    return _PERIODS[BudgetPeriod(period)]
+def period_words(period: str, *, is_rolling: bool = False) -> str:
+    """`a month`, `in any 30 days`."""
+    return (_ROLLING if is_rolling else _PERIODS)[BudgetPeriod(period)]
 
 
 def each_of(scopes: Sequence[Mapping[str, str | None]]) -> bool:
@@ -83,9 +90,10 @@ def _scope_words(subject: str, subject_id: str | None, names: Mapping[str, str])
     return f"{kind_words(subject)} {names.get(subject_id, subject_id)}"
 
 
-def budget_words(amount_nanousd: int, period: str, about: str) -> str:
+def budget_words(amount_nanousd: int, period: str, about: str, *, is_rolling: bool = False) -> str:
     """`$9000.00 a month for team Support`."""
-    return f"{dollars(amount_nanousd)} {period_words(period)} for {about}"
+    told = period_words(period, is_rolling=is_rolling)
+    return f"{dollars(amount_nanousd)} {told} for {about}"
 
 
 def action_words(budget: BudgetRecord, cheaper_name: str | None = None) -> str:

@@ -1,7 +1,11 @@
 """When a message is tried again, when it is given up, and when its channel is."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from controlplane.decisions.alert_kinds import DeliveryKind, Severity
+from controlplane.decisions.quiet import quiet_until
 
 TRIES = 8
 _PAUSES_S = (5, 15, 60, 180, 600, 1_200, 1_800)
@@ -28,13 +32,14 @@ _TEMPORARY = frozenset((408, 425, 429))
 class Failure:
     """Why a message didn't go out; `retry_after_s` is what the receiver asked for.
 
-    A final one will be the same next time.
+    A final one will be the same next time. After an uncertain one the receiver may have it.
     """
 
     words: str
     status: int | None = None
     retry_after_s: float | None = None
     is_final: bool = False
+    is_uncertain: bool = False
 
 
 def failure_of_status(status: int, retry_after_s: float | None) -> Failure | None:
@@ -47,6 +52,35 @@ def failure_of_status(status: int, retry_after_s: float | None) -> Failure | Non
     if 300 <= status < 400:
         words = f"The receiver answered {status}; redirects are not followed."
     return Failure(words, status, is_final=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """When a channel keeps messages back: to tell several at once, and in its quiet hours."""
+
+    digest_s: int
+    quiet_from: time | None
+    quiet_until: time | None
+    critical_passes: bool
+    zone: ZoneInfo
+
+
+def held_until(
+    holding: Holding, kind: DeliveryKind, severity: str, *, now: datetime
+) -> datetime | None:
+    """Until when a message is kept back; None: it goes out at once.
+
+    What somebody asked for, and what changes a message that is there, is never kept.
+    """
+    if kind in (DeliveryKind.TEST, DeliveryKind.UPDATED, DeliveryKind.DIGEST):
+        return None
+    if severity == Severity.CRITICAL and holding.critical_passes:
+        return None
+    until = now + timedelta(seconds=holding.digest_s)
+    if holding.quiet_from is not None and holding.quiet_until is not None:
+        over = quiet_until(until, holding.zone, holding.quiet_from, holding.quiet_until)
+        until = over or until
+    return until if until > now else None
 
 
 @dataclass(frozen=True, slots=True)

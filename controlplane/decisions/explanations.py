@@ -118,7 +118,10 @@ def _budget(verdict: BudgetVerdict, at_s: float) -> Mapping[str, Any]:
         "action": budget.action.value,
         "counts_for": list(verdict.account.subjects),
         "period": budget.period.value,
-        "ends_at": datetime.fromtimestamp(period.ends_s, UTC).isoformat(),
+        "is_rolling": budget.is_rolling,
+        "ends_at": None
+        if budget.is_rolling
+        else datetime.fromtimestamp(period.ends_s, UTC).isoformat(),
         "amount_nanousd": str(amount_at(budget, at_s)),
         "left_nanousd": str(verdict.left),
         "reserves_nanousd": None if verdict.stake is None else str(verdict.stake.take),

@@ -40,6 +40,16 @@ def count_missing(progress: Progress, upto: int) -> int:
     return beyond - sum(max(0, min(last, upto) - first + 1) for first, last in progress.ahead)
 
 
+def count_committed(progress: Progress) -> int:
+    """How many ends are committed."""
+    return progress.mark + sum(last - first + 1 for first, last in progress.ahead)
+
+
+def is_committed(progress: Progress, seq: int) -> bool:
+    """Whether this end is."""
+    return seq <= progress.mark or any(first <= seq <= last for first, last in progress.ahead)
+
+
 def _join(ranges: Iterable[Range]) -> list[Range]:
     """Merge ascending ranges that overlap or touch."""
     joined: list[Range] = []

@@ -161,6 +161,39 @@ def propagation_of(
     )
 
 
+MISSED_S = 3_600
+"""So long is a gateway missed that didn't sign off; then nobody knows whether it was taken away."""
+
+_TOLD_S = 1_800
+"""So long is told of one that was given up; longer than it takes an alert to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Silences:
+    """Gateways that are missed, and those that were given up lately and are not back."""
+
+    silent: Sequence[str]
+    forgotten: Sequence[str]
+
+
+def silences_of(now_s: float, seen: Mapping[str, float], vitals: Iterable[Vitals]) -> Silences:
+    """Who is silent; `seen` is when each process last wrote, by the store's clock, as `now_s` is.
+
+    A gateway is silent if one of its processes is. Who signs off is not in `seen`.
+    """
+    records = tuple(vitals)
+    fresh = {name: at for name, at in seen.items() if at >= now_s - MISSED_S}
+    there = propagation_of(None, fresh, records)
+    known = {one.name for one in there.gateways}
+    gone = {
+        owner
+        for name, at in seen.items()
+        if now_s - MISSED_S - _TOLD_S <= at < now_s - MISSED_S
+        and (owner := _gateway_of(name)) is not None
+    }
+    return Silences(tuple(there.missing), tuple(sorted(gone - known)))
+
+
 def _gateway_of(process: str) -> str | None:
     """The gateway in the name `<gateway>/<slot>`; None for other processes."""
     gateway, _, slot = process.rpartition("/")

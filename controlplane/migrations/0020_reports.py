@@ -1,9 +1,14 @@
-"""Roll-ups by hour, by the organisation's days and by what callers name, summed from the ledger.
+"""Roll-ups by hour, by the organisation's days and by what callers name; reports; compared books.
 
-No row was ever dropped from the ledger before this, so it tells all that the roll-ups had. Names
+The roll-ups are summed from the ledger: no row was ever dropped from it before this. Names
 are kept from the days that were there. The recorder must not run meanwhile, as at any upgrade.
 """
 
+import controlplane.models.kinds
+import controlplane.models.rows
+import django.db.models.deletion
+import django.db.models.functions.text
+import django.utils.timezone
 from django.db import migrations, models
 
 KEEP_LABELS = """
@@ -97,6 +102,20 @@ FROM attempt WHERE jsonb_array_length(tags) > 1 GROUP BY 1, 2, 4, 7
 
 DROP = "DROP TABLE controlplane_formerlabel"
 
+RECORDED = """
+UPDATE controlplane_journalmark AS mark SET recorded = counted.rows
+FROM (SELECT journal, count(*) AS rows FROM controlplane_request GROUP BY journal) AS counted
+WHERE counted.journal = mark.journal
+"""
+
+# What was set aside or let go of was not counted by journal before this.
+SKIPPED = """
+UPDATE controlplane_journalmark SET skipped = mark - recorded + (
+    SELECT COALESCE(sum((one->>1)::bigint - (one->>0)::bigint + 1), 0)
+    FROM jsonb_array_elements(ahead) AS one
+)
+"""
+
 
 class Migration(migrations.Migration):
 
@@ -174,4 +193,154 @@ class Migration(migrations.Migration):
             options={'indexes': [models.Index(fields=['organisation_id', 'dimension', 'day'], name='usage_named_dimension')]},
         ),
         migrations.RunSQL([ATTEMPTS, HOURS, DAYS, NAMED, DROP], KEEP_LABELS),
+        migrations.CreateModel(
+            name='LedgerCheck',
+            fields=[
+                ('name', models.TextField(primary_key=True, serialize=False)),
+                ('checked_at', models.DateTimeField()),
+                ('since', models.DateTimeField(null=True)),
+                ('until', models.DateTimeField(null=True)),
+                ('differences', models.JSONField(default=list)),
+                ('detail', models.TextField(default='')),
+            ],
+        ),
+        migrations.AddField(
+            model_name='journalmark',
+            name='recorded',
+            field=models.BigIntegerField(default=0),
+        ),
+        migrations.AddField(
+            model_name='journalmark',
+            name='set_aside',
+            field=models.BigIntegerField(default=0),
+        ),
+        migrations.AddField(
+            model_name='journalmark',
+            name='skipped',
+            field=models.BigIntegerField(default=0),
+        ),
+        migrations.CreateModel(
+            name='ReportSchedule',
+            fields=[
+                ('version', models.PositiveIntegerField(default=1, editable=False)),
+                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('updated_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('id', models.CharField(default=controlplane.models.rows.schedule_id, editable=False, max_length=40, primary_key=True, serialize=False)),
+                ('name', models.CharField(max_length=100, validators=[controlplane.models.rows.printable_name])),
+                ('group_by', models.CharField(choices=controlplane.models.kinds.report_groups, max_length=16)),
+                ('cadence', models.CharField(choices=controlplane.models.kinds.report_cadences, max_length=8)),
+                ('hour', models.SmallIntegerField(default=7)),
+                ('is_enabled', models.BooleanField(default=True)),
+                ('since', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('channel', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='report_schedules', to='controlplane.channel')),
+                ('organisation', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='report_schedules', to='controlplane.organisation')),
+            ],
+        ),
+        migrations.CreateModel(
+            name='ReportRun',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('period', models.DateField()),
+                ('until', models.DateField()),
+                ('at', models.DateTimeField()),
+                ('delivery_id', models.CharField(max_length=40)),
+                ('schedule', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='runs', to='controlplane.reportschedule')),
+            ],
+        ),
+        migrations.CreateModel(
+            name='Statement',
+            fields=[
+                ('version', models.PositiveIntegerField(default=1, editable=False)),
+                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('updated_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('id', models.CharField(default=controlplane.models.rows.statement_id, editable=False, max_length=40, primary_key=True, serialize=False)),
+                ('month', models.DateField()),
+                ('number', models.IntegerField()),
+                ('time_zone', models.CharField(max_length=64)),
+                ('state', models.CharField(choices=controlplane.models.kinds.statement_states, default='closed', max_length=8)),
+                ('closed_by', models.CharField(max_length=255)),
+                ('closed_reason', models.TextField(blank=True, default='')),
+                ('reopened_at', models.DateTimeField(blank=True, null=True)),
+                ('reopened_by', models.CharField(blank=True, default='', max_length=255)),
+                ('reopened_reason', models.TextField(blank=True, default='')),
+                ('organisation', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='statements', to='controlplane.organisation')),
+            ],
+        ),
+        migrations.CreateModel(
+            name='StatementRow',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('requests', models.BigIntegerField(default=0)),
+                ('errors', models.BigIntegerField(default=0)),
+                ('attempts', models.BigIntegerField(default=0)),
+                ('prompt_tokens', models.BigIntegerField(default=0)),
+                ('completion_tokens', models.BigIntegerField(default=0)),
+                ('cached_tokens', models.BigIntegerField(default=0)),
+                ('cost_nanousd', models.BigIntegerField(default=0)),
+                ('unknown_usage', models.BigIntegerField(default=0)),
+                ('unknown_cost', models.BigIntegerField(default=0)),
+                ('dimension', models.TextField()),
+                ('kind', models.TextField(default='value')),
+                ('value', models.TextField()),
+                ('label', models.TextField()),
+                ('of_month', models.DateField()),
+                ('statement', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='rows', to='controlplane.statement')),
+            ],
+        ),
+        migrations.CreateModel(
+            name='ReportExport',
+            fields=[
+                ('id', models.CharField(default=controlplane.models.rows.export_id, editable=False, max_length=40, primary_key=True, serialize=False)),
+                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('created_by', models.CharField(max_length=255)),
+                ('group_by', models.CharField(choices=controlplane.models.kinds.report_groups, max_length=16)),
+                ('part', models.CharField(choices=controlplane.models.kinds.report_parts, default='whole', max_length=8)),
+                ('since', models.DateField()),
+                ('until', models.DateField()),
+                ('format', models.CharField(choices=controlplane.models.kinds.export_formats, max_length=8)),
+                ('state', models.CharField(choices=controlplane.models.kinds.export_states, default='queued', max_length=8)),
+                ('total', models.IntegerField(default=0)),
+                ('done', models.IntegerField(default=0)),
+                ('lines', models.IntegerField(null=True)),
+                ('size_bytes', models.BigIntegerField(null=True)),
+                ('detail', models.TextField(blank=True, default='')),
+                ('beat_at', models.DateTimeField(null=True)),
+                ('ended_at', models.DateTimeField(null=True)),
+                ('expires_at', models.DateTimeField(null=True)),
+                ('content', models.BinaryField(null=True)),
+                ('organisation', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='report_exports', to='controlplane.organisation')),
+            ],
+            options={
+                'indexes': [models.Index(fields=['organisation', '-created_at'], name='export_newest'), models.Index(fields=['state'], name='export_by_state')],
+            },
+        ),
+        migrations.AddConstraint(
+            model_name='reportschedule',
+            constraint=models.UniqueConstraint(models.F('organisation'), django.db.models.functions.text.Lower('name'), name='schedule_name_unique', violation_error_message='The organisation has a scheduled report of this name.'),
+        ),
+        migrations.AddConstraint(
+            model_name='reportschedule',
+            constraint=models.CheckConstraint(condition=models.Q(('name__regex', '^[^[:cntrl:][:space:]]([^[:cntrl:]]*[^[:cntrl:][:space:]])?$')), name='schedule_name_label', violation_error_message='A name has no line breaks or tabs, and no blanks around it.'),
+        ),
+        migrations.AddConstraint(
+            model_name='reportschedule',
+            constraint=models.CheckConstraint(condition=models.Q(('hour__gte', 0), ('hour__lte', 23)), name='schedule_hour_in_range', violation_error_message='An hour is from 0 to 23.'),
+        ),
+        migrations.AddConstraint(
+            model_name='reportrun',
+            constraint=models.UniqueConstraint(fields=('schedule', 'period'), name='report_run_once'),
+        ),
+        migrations.AddConstraint(
+            model_name='statement',
+            constraint=models.UniqueConstraint(condition=models.Q(('state', 'closed')), fields=('organisation', 'month'), name='statement_one_closed', violation_error_message='The month is closed already.'),
+        ),
+        migrations.AddConstraint(
+            model_name='statement',
+            constraint=models.UniqueConstraint(fields=('organisation', 'month', 'number'), name='statement_number_unique'),
+        ),
+        migrations.AddConstraint(
+            model_name='statementrow',
+            constraint=models.UniqueConstraint(fields=('statement', 'dimension', 'kind', 'value', 'of_month'), name='statement_row_unique'),
+        ),
+        migrations.RunSQL([RECORDED, SKIPPED], migrations.RunSQL.noop),
     ]

@@ -17,7 +17,7 @@ from controlplane.models.budgets import (
     BudgetReading,
     BudgetUpkeep,
 )
-from controlplane.models.channels import Channel, Delivery, RuleChannel
+from controlplane.models.channels import Channel, Delivery, RuleChannel, SlackCall
 from controlplane.models.gateways import GatewaySetting
 from controlplane.models.idempotency import KeptAnswer
 from controlplane.models.keys import Key, KeyDigest, KeyRoute
@@ -29,6 +29,13 @@ from controlplane.models.pools import Pool
 from controlplane.models.prices import Price
 from controlplane.models.projects import Project
 from controlplane.models.replays import Replay, ReplayState
+from controlplane.models.reports import (
+    ReportExport,
+    ReportRun,
+    ReportSchedule,
+    Statement,
+    StatementRow,
+)
 from controlplane.models.requests import Charge, Request
 from controlplane.models.routes import Route, RouteTarget
 from controlplane.models.snapshots import ConfigRevision, ConfigSection, Installation
@@ -36,6 +43,7 @@ from controlplane.models.switches import Switch
 from controlplane.models.teams import Team
 from controlplane.models.usage import (
     JournalMark,
+    LedgerCheck,
     PoisonRecord,
     RuleMinute,
     UsageDay,
@@ -72,6 +80,7 @@ __all__ = [
     "Key",
     "KeyDigest",
     "KeyRoute",
+    "LedgerCheck",
     "Limit",
     "LiveCoverage",
     "LivePeak",
@@ -84,6 +93,9 @@ __all__ = [
     "Project",
     "Replay",
     "ReplayState",
+    "ReportExport",
+    "ReportRun",
+    "ReportSchedule",
     "Request",
     "Role",
     "RoleBinding",
@@ -93,6 +105,9 @@ __all__ = [
     "RuleMinute",
     "ServiceAccount",
     "Silence",
+    "SlackCall",
+    "Statement",
+    "StatementRow",
     "Switch",
     "Team",
     "UsageDay",

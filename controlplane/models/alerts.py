@@ -1,5 +1,6 @@
 """Alerts: what is watched, what became of it, and what is kept quiet."""
 
+from django.contrib.postgres.fields import ArrayField
 from django.db.models import (
     CASCADE,
     SET_NULL,
@@ -16,7 +17,9 @@ from django.db.models import (
     Model,
     PositiveIntegerField,
     Q,
+    SmallIntegerField,
     TextField,
+    TimeField,
     UniqueConstraint,
 )
 from django.db.models.functions import Lower
@@ -41,6 +44,9 @@ class AlertRule(VersionedRow):
     """What is watched, where, and from which value on it is an alert.
 
     Without an organisation it is the whole installation's. `scope_id` null is each place apart.
+    `clears_at` null is nine tenths of the threshold. It reminds every `reminds_every_s` for as long
+    as nobody has taken it up, and after each `escalates_after_s` tells the channels of the next
+    step; 0 is never.
     """
 
     id = id_field(alert_rule_id)
@@ -51,12 +57,16 @@ class AlertRule(VersionedRow):
     scope_id = TextField(null=True, blank=True)
     threshold = FloatField()
     window_s = PositiveIntegerField(default=0)
+    clears_at = FloatField(null=True, blank=True)
     for_s = PositiveIntegerField(default=0)
     severity = CharField(max_length=16, choices=severities, default=Severity.WARNING.value)
     channels = ManyToManyField(
         "controlplane.Channel", through="controlplane.RuleChannel", related_name="rules", blank=True
     )
     tells_resolved = BooleanField(default=True)
+    reminds_every_s = PositiveIntegerField(default=0)
+    escalates_after_s = PositiveIntegerField(default=0)
+    runbook = TextField(default="", blank=True)
     is_enabled = BooleanField(default=True)
 
     class Meta:
@@ -74,6 +84,17 @@ class AlertRule(VersionedRow):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def channel_names(self) -> list[str]:
+        """Whom it tells at once, by name."""
+        return sorted(one.channel.name for one in self.steps.all() if one.step == 0)
+
+    @property
+    def escalation(self) -> list[str]:
+        """Whom it tells after them, in their order."""
+        later = sorted((one.step, one.channel.name) for one in self.steps.all() if one.step)
+        return [name for _, name in later]
+
 
 class AlertStanding(Model):
     """What is known of one place of a rule from the looks before; see `decisions.alerts`."""
@@ -86,13 +107,15 @@ class AlertStanding(Model):
     cleared_since = DateTimeField(null=True, blank=True)
     seen_at = DateTimeField()
     value = FloatField(null=True, blank=True)
+    fired_at = ArrayField(DateTimeField(), default=list)
 
 
 class Episode(VersionedRow):
     """One alert from its firing to its end; it keeps what its rule was called.
 
-    `told_at` and `end_told_at` are when messages about its firing and its end were queued. What
-    the console fires by itself has no rule.
+    `told_at` and `end_told_at` are when messages about its firing and its end were queued,
+    `reminded_at` when anybody was last told of it, `escalated` how many steps were told. What
+    the console fires by itself has no rule. `detail` is what its value was compared with.
     """
 
     id = id_field(episode_id)
@@ -118,6 +141,11 @@ class Episode(VersionedRow):
     resolved_why = CharField(max_length=200, default="", blank=True)
     told_at = DateTimeField(null=True, blank=True)
     end_told_at = DateTimeField(null=True, blank=True)
+    reminded_at = DateTimeField(null=True, blank=True)
+    escalated = SmallIntegerField(default=0)
+    is_flapping = BooleanField(default=False)
+    detail = TextField(default="", blank=True)
+    runbook = TextField(default="", blank=True)
 
     class Meta:
         constraints = [
@@ -146,7 +174,10 @@ class Episode(VersionedRow):
 class Silence(VersionedRow):
     """Nothing is sent about what it names until it ends; pages show it all the same.
 
-    `rule` null is every rule, `subject_id` null every place.
+    `rule` null is every rule, `subject_id` null every place. One with `weekdays` (Monday is 0)
+    holds on those days alone, from `from_time` until `until_time` in the organisation's zone; one
+    that ends before it begins lasts into the next day. `holds_until` is when the quiet it keeps at
+    present is over; the jobs see to it.
     """
 
     id = id_field(silence_id)
@@ -156,10 +187,19 @@ class Silence(VersionedRow):
     reason = CharField(max_length=200, validators=[printable_name])
     created_by = CharField(max_length=255)
     ends_at = DateTimeField()
+    weekdays = ArrayField(SmallIntegerField(), default=list, blank=True)
+    from_time = TimeField(null=True, blank=True)
+    until_time = TimeField(null=True, blank=True)
+    holds_until = DateTimeField(null=True, blank=True, editable=False)
 
     class Meta:
         constraints = [
             CheckConstraint(condition=Q(ends_at__gt=F("created_at")), name="silence_ends_later"),
+            CheckConstraint(
+                condition=Q(weekdays=[], from_time__isnull=True, until_time__isnull=True)
+                | (~Q(weekdays=[]) & Q(from_time__isnull=False, until_time__isnull=False)),
+                name="silence_recurs_with_times",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -3,8 +3,10 @@
 from django.contrib.postgres.fields import ArrayField
 from django.db.models import (
     CASCADE,
+    SET_NULL,
     BooleanField,
     CharField,
+    CheckConstraint,
     DateTimeField,
     EmailField,
     ForeignKey,
@@ -13,7 +15,9 @@ from django.db.models import (
     Model,
     PositiveIntegerField,
     Q,
+    SmallIntegerField,
     TextField,
+    TimeField,
     UniqueConstraint,
 )
 from django.db.models.functions import Lower
@@ -40,6 +44,11 @@ class Channel(VersionedRow):
     `disabled_reason` says why the console's own hand switched it off, "" if a person did or it is
     on. `failures` is the weight of what failed since the last success, `waits_until` when its
     receiver wants to be asked again at the earliest.
+
+    `conversation` is where a bot of Slack speaks, `signing_secret` (ciphertext) what its calls to
+    us are signed with. What comes within `digest_s` is one message; from `quiet_from` until
+    `quiet_until`, in the organisation's zone, nothing goes out but what is critical, if that
+    passes.
     """
 
     id = id_field(channel_id)
@@ -51,6 +60,12 @@ class Channel(VersionedRow):
     host = CharField(max_length=255, default="", blank=True, editable=False)
     secret = TextField(null=True, blank=True, editable=False)
     secret_last4 = CharField(max_length=4, default="", blank=True, editable=False)
+    conversation = CharField(max_length=80, default="", blank=True)
+    signing_secret = TextField(null=True, blank=True, editable=False)
+    digest_s = PositiveIntegerField(default=0)
+    quiet_from = TimeField(null=True, blank=True)
+    quiet_until = TimeField(null=True, blank=True)
+    critical_passes = BooleanField(default=True)
     tells_switches = BooleanField(default=False)
     is_enabled = BooleanField(default=True)
     disabled_reason = CharField(max_length=500, default="", blank=True, editable=False)
@@ -68,6 +83,12 @@ class Channel(VersionedRow):
                 violation_error_message="There is a channel of this name already.",
             ),
             name_is_label("channel"),
+            CheckConstraint(
+                condition=Q(quiet_from__isnull=True, quiet_until__isnull=True)
+                | Q(quiet_from__isnull=False, quiet_until__isnull=False),
+                name="channel_quiet_has_both_ends",
+                violation_error_message="Quiet hours have a beginning and an end.",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -78,17 +99,25 @@ class Channel(VersionedRow):
         return self.secret is not None
 
     @property
+    def has_signing_secret(self) -> bool:
+        return self.signing_secret is not None
+
+    @property
     def is_dead(self) -> bool:
         """Whether it was switched off because it kept failing."""
         return not self.is_enabled and self.disabled_reason != ""
 
 
 class RuleChannel(Model):
-    """A rule tells a channel; both belong to the organisation."""
+    """A rule tells a channel, at once or, from `step` 1 on, if nobody has taken an alert up.
+
+    Both belong to the organisation.
+    """
 
     organisation = ForeignKey(Organisation, CASCADE, related_name="+", null=True)
-    rule = ForeignKey(AlertRule, CASCADE, related_name="+")
+    rule = ForeignKey(AlertRule, CASCADE, related_name="steps")
     channel = ForeignKey(Channel, CASCADE, related_name="+")
+    step = SmallIntegerField(default=0)
 
     class Meta:
         constraints = [
@@ -103,7 +132,9 @@ class Delivery(VersionedRow):
     """One message by one channel: an outbox. Its id is the message's, however often it is sent.
 
     `content` is what it tells, fixed when it was queued. `taken_at` is when an attempt began, and
-    `attempts` how many have.
+    `attempts` how many have. `is_uncertain` tells that one may have reached its receiver though
+    nobody heard of it. `receipt` is what the receiver calls the message. One that was held may be
+    told by another, its `digest`.
     """
 
     id = id_field(delivery_id)
@@ -119,16 +150,32 @@ class Delivery(VersionedRow):
     sent_at = DateTimeField(null=True, blank=True)
     status = PositiveIntegerField(null=True, blank=True)
     error = CharField(max_length=500, default="", blank=True)
+    is_uncertain = BooleanField(default=False)
+    receipt = CharField(max_length=120, default="", blank=True)
+    digest = ForeignKey("self", SET_NULL, related_name="folded", null=True)
 
     class Meta:
         indexes = [
             Index(
                 fields=["next_try_at"],
                 name="delivery_due",
-                condition=Q(state__in=("queued", "sending")),
+                condition=Q(state__in=("queued", "sending", "held")),
             ),
             Index(fields=["organisation", "-created_at"], name="delivery_newest"),
         ]
 
     def __str__(self) -> str:
         return f"{self.kind} by {self.channel_id}"
+
+
+class SlackCall(Model):
+    """A call of Slack's that was acted on, by its signature: the same is never acted on again."""
+
+    signature = CharField(max_length=80, primary_key=True)
+    at = DateTimeField(default=timezone.now)
+
+    class Meta:
+        indexes = [Index(fields=["at"], name="slack_call_at")]
+
+    def __str__(self) -> str:
+        return self.signature

@@ -11,6 +11,14 @@ from controlplane.decisions.alert_kinds import (
     EpisodeState,
     Severity,
 )
+from controlplane.decisions.report_kinds import (
+    Cadence,
+    ExportFormat,
+    ExportState,
+    ReportPart,
+    StatementState,
+)
+from controlplane.decisions.rollups import DIMENSIONS, NAMED
 from inference.contract.kinds import (
     Accounting,
     Backend,
@@ -155,3 +163,27 @@ def delivery_kinds() -> Choices:
 
 def delivery_states() -> Choices:
     return choices_of(DeliveryState)
+
+
+def report_groups() -> Choices:
+    return [(one, one) for one in (*DIMENSIONS, *NAMED)]
+
+
+def report_cadences() -> Choices:
+    return choices_of(Cadence)
+
+
+def report_parts() -> Choices:
+    return choices_of(ReportPart)
+
+
+def export_formats() -> Choices:
+    return choices_of(ExportFormat)
+
+
+def export_states() -> Choices:
+    return choices_of(ExportState)
+
+
+def statement_states() -> Choices:
+    return choices_of(StatementState)

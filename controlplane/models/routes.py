@@ -17,6 +17,7 @@ from django.db.models import (
     UniqueConstraint,
 )
 
+from controlplane.decisions.service_levels import OBJECTIVE_BOUNDS
 from controlplane.models.kinds import (
     accountings,
     degradation_steps,
@@ -47,7 +48,8 @@ from inference.contract.params import (
 class Route(VersionedRow):
     """What callers write in `model`; the fields mean what they do in `snapshot.RouteRecord`.
 
-    `rules` are its records as JSON, in the shape the contract's codec gives them.
+    `rules` are its records as JSON, in the shape the contract's codec gives them. Objectives are
+    no gateway's business: alerts and pages compare with them. Null is none.
     """
 
     id = id_field(route_id)
@@ -76,6 +78,9 @@ class Route(VersionedRow):
     degradation = ArrayField(
         CharField(max_length=32, choices=degradation_steps), default=list, blank=True
     )
+    objective_availability_percent = FloatField(null=True, blank=True, default=99.99)
+    objective_first_token_p50_ms = PositiveIntegerField(null=True, blank=True, default=200)
+    objective_first_token_p99_ms = PositiveIntegerField(null=True, blank=True, default=2_000)
 
     class Meta:
         constraints = [
@@ -86,6 +91,7 @@ class Route(VersionedRow):
             ),
             name_matches("route", ROUTE_NAME_PATTERN),
             *in_bounds("route", ROUTE_BOUNDS),
+            *in_bounds("route", OBJECTIVE_BOUNDS),
         ]
 
     def __str__(self) -> str:

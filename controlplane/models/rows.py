@@ -181,3 +181,15 @@ def channel_id() -> str:
 
 def delivery_id() -> str:
     return new_id("dlv")
+
+
+def statement_id() -> str:
+    return new_id("stm")
+
+
+def export_id() -> str:
+    return new_id("exp")
+
+
+def schedule_id() -> str:
+    return new_id("rsc")

@@ -133,7 +133,9 @@ class JournalMark(Model):
 
     If this ledger was put back to an older copy, `reached` is how far the one before had the
     journal and `missing` how many of those ends this one lacks. What the journal has let go of
-    stays missing; the mark passes over it.
+    stays missing; the mark passes over it. `recorded` counts the rows this ledger has of it,
+    `set_aside` what could not be recorded, `skipped` what the journal let go of: what is committed
+    is one of these.
     """
 
     journal = TextField(primary_key=True)
@@ -141,10 +143,31 @@ class JournalMark(Model):
     ahead = JSONField(default=list)
     reached = BigIntegerField(default=0)
     missing = BigIntegerField(default=0)
+    recorded = BigIntegerField(default=0)
+    set_aside = BigIntegerField(default=0)
+    skipped = BigIntegerField(default=0)
     updated_at = DateTimeField()
 
     def __str__(self) -> str:
         return f"{self.journal}:{self.mark}"
+
+
+class LedgerCheck(Model):
+    """The last comparison of one pair of books.
+
+    `since` and `until` bound what was compared. Each of `differences` names the books, where they
+    differ, and the two figures. `detail` says why nothing could be compared, "" if it could.
+    """
+
+    name = TextField(primary_key=True)
+    checked_at = DateTimeField()
+    since = DateTimeField(null=True)
+    until = DateTimeField(null=True)
+    differences = JSONField(default=list)
+    detail = TextField(default="")
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class PoisonRecord(Model):

@@ -3,6 +3,7 @@
 from enum import StrEnum
 
 from django.contrib.auth.models import AbstractUser
+from django.core.validators import RegexValidator
 from django.db.models import (
     CASCADE,
     BooleanField,
@@ -32,6 +33,10 @@ from controlplane.models.rows import (
 )
 from controlplane.models.teams import Team
 
+slack_member = RegexValidator(
+    r"^[UW][A-Z0-9]{6,30}$", "Give the member's id in Slack, such as U0123456789."
+)
+
 
 class Role(StrEnum):
     """What a subject may do where it holds the role: all read, operators write, finance prices.
@@ -52,14 +57,19 @@ class User(VersionedRow, AbstractUser):
     """A person. `is_superuser` is the platform's administrator, of every organisation.
 
     A password that somebody else knows, for he made it, `must_change_password` at the next sign-in.
+    `slack_id` is who he is in Slack (`U…`), "" if nobody said.
     """
 
     must_change_password = BooleanField(default=False, editable=False)
+    slack_id = CharField(max_length=32, default="", blank=True, validators=[slack_member])
 
     class Meta(AbstractUser.Meta):
         constraints = [
             UniqueConstraint(Lower("username"), name="user_username_unique"),
             UniqueConstraint(Lower("email"), condition=~Q(email=""), name="user_email_unique"),
+            UniqueConstraint(
+                fields=["slack_id"], condition=~Q(slack_id=""), name="user_slack_id_unique"
+            ),
         ]
 
 

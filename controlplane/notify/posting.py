@@ -64,10 +64,12 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> int:
         # what it says beside its status is read by nobody
         status, retry_after = response.status, response.getheader("Retry-After")
     except TimeoutError as error:
-        raise Undelivered(Failure(f"No answer within {TIMEOUT_S:.0f} s.")) from error
+        told = Failure(f"No answer within {TIMEOUT_S:.0f} s.", is_uncertain=True)
+        raise Undelivered(told) from error
     except (OSError, HTTPException) as error:
         # only the kind: the message may hold the address, which may be a secret
-        raise Undelivered(Failure(f"No connection: {type(error).__name__}.")) from error
+        told = Failure(f"No connection: {type(error).__name__}.", is_uncertain=True)
+        raise Undelivered(told) from error
     finally:
         clock.cancel()
         connection.close()

@@ -39,6 +39,8 @@ _WRITERS: Mapping[str, frozenset[Role]] = {
     "keys": _OPERATORS,
     "limits": _OPERATORS,
     "budgets": frozenset((Role.FINANCE, Role.ADMIN)),
+    "reports": frozenset((Role.FINANCE, Role.ADMIN)),
+    "statements": _ADMINS,
     "switches": _OPERATORS,
     "alerts": _OPERATORS,
     "alert_rules": _OPERATORS,

@@ -31,7 +31,7 @@ from controlplane.models import (
     Silence,
 )
 from controlplane.selectors.access import Access
-from controlplane.selectors.budget_places import list_near
+from controlplane.selectors.budget_places import list_near, list_pace
 
 MOST_TOLD = 20
 """Of more alerts at once, the Overview lists the oldest."""
@@ -53,7 +53,7 @@ def list_alert_rules(access: Access) -> QuerySet[AlertRule]:
     """Rules with their channels, and `firing`: how many alerts of each still hold."""
     held = ~Q(episodes__state=EpisodeState.RESOLVED.value)
     rows = AlertRule.objects.annotate(firing=Count("episodes", filter=held))
-    return access.visible_organisation_wide(rows).prefetch_related("channels")
+    return access.visible_organisation_wide(rows).prefetch_related("steps__channel")
 
 
 def list_episodes(access: Access) -> QuerySet[Episode]:
@@ -88,6 +88,7 @@ def silences_of_episode(now: datetime) -> QuerySet[Silence]:
     return silences.filter(
         Q(rule__isnull=True) | Q(rule=OuterRef("rule")),
         Q(subject_id__isnull=True) | Q(subject_id=OuterRef("subject_id")),
+        Q(weekdays=[]) | Q(holds_until__gt=now),
         ends_at__gt=now,
     )
 
@@ -157,6 +158,13 @@ def places_of(
     if scope_id is not None:
         rows = rows.filter(pk=scope_id)
     return [Place(pk, name) for pk, name in rows.order_by("name").values_list("pk", "name")]
+
+
+def places_of_pace(
+    organisation_id: str | None, budget_id: str | None, now: datetime
+) -> Sequence[Place]:
+    """The accounts of budgets whose end can be foretold, as places."""
+    return [Place(one.id, one.name) for one in list_pace(organisation_id, budget_id, now)]
 
 
 def count_dead_channels(organisation_id: str | None) -> Mapping[str, int]:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from django.db import OperationalError, connection, transaction
 
-from controlplane.decisions.budget_sums import BUCKET_S, Spending
+from controlplane.decisions.budget_sums import Spending, bucket_s
 from inference.contract.kinds import BudgetSubject
 from inference.contract.snapshot import BudgetRecord, BudgetScope
 from inference.decisions.budgets import Account, Period, is_by_caller
@@ -67,9 +67,9 @@ def ledger_query(
     subjects. Requests belong to the time at which they came.
     """
     sides = [_side(scope) for scope in budget.scopes]
-    length = BUCKET_S[budget.period]
+    length = bucket_s(budget)
     at = f"floor(extract(epoch FROM r.received_at) / {length}) * {length}"
-    if is_by_caller(budget):
+    if is_by_caller(budget) and not budget.is_rolling:
         at = "0"
     subjects = ", ".join(f"{one.value} AS subject_{place}" for place, one in enumerate(sides))
     since, begin, end = (

@@ -4,9 +4,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 
 from controlplane.decisions.alerts import CLEAR_SHARE
+from controlplane.decisions.budgets import Bucket, forecast_of, period_words
+from controlplane.decisions.spending import about
 from controlplane.models import (
     Budget,
     BudgetAccount,
@@ -16,9 +18,11 @@ from controlplane.models import (
     Route,
     Team,
 )
-from controlplane.selectors.budgets import row_id
+from controlplane.selectors.budget_windows import accounts_in, told
+from controlplane.selectors.budgets import OF_CALLERS, list_buckets, row_id
+from inference.contract.kinds import BudgetPeriod
 from inference.contract.wire import limits_counter_key
-from inference.decisions.budgets import dollars
+from inference.decisions.budgets import ROLLING, Period, dollars
 
 MOST_ACCOUNTS = 300
 """Of one budget: those that spent the most. More alerts at once tell nobody anything."""
@@ -48,8 +52,8 @@ def list_near(organisation_id: str | None, budget_id: str | None, now: datetime)
         amount = _amount(budget, now)
         if budget.thresholds_percent and amount:
             least = int(amount * min(budget.thresholds_percent) / 100 * CLEAR_SHARE)
-            rows = _current(now).filter(budget_id=budget.pk, spent_nanousd__gte=max(least, 1))
-            found += [(budget, row, amount) for row in rows[:MOST_ACCOUNTS]]
+            rows = _current(budget, now).filter(spent__gte=max(least, 1))
+            found += [(budget, told(row), amount) for row in rows[:MOST_ACCOUNTS]]
     names = _names_of(found)
     return [
         Near(_place(budget, row, threshold), _words(budget, row, amount, names), float(threshold))
@@ -57,6 +61,87 @@ def list_near(organisation_id: str | None, budget_id: str | None, now: datetime)
         for threshold in budget.thresholds_percent
         if row.spent_nanousd * 100 >= amount * threshold * CLEAR_SHARE
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Foretold:
+    """Where an account is going: in per cent of its amount, and what that is made of."""
+
+    percent: float
+    words: str
+
+
+def list_pace(organisation_id: str | None, budget_id: str | None, now: datetime) -> Sequence[Near]:
+    """The accounts of periods under way that spent anything and whose end can be foretold.
+
+    Those of what callers name are not: nobody keeps how evenly they spend. Nor is a period that
+    rolls, which has no end.
+    """
+    budgets = Budget.objects.filter(is_enabled=True, is_rolling=False, amount_nanousd__gt=0)
+    if organisation_id is not None:
+        budgets = budgets.filter(organisation_id=organisation_id)
+    if budget_id is not None:
+        budgets = budgets.filter(pk=budget_id)
+    found: list[tuple[Budget, BudgetAccount, int]] = []
+    for budget in budgets.order_by("name"):
+        if not _is_by_caller(budget):
+            rows = _current(budget, now).filter(spent_nanousd__gt=0)
+            amount = _amount(budget, now)
+            found += [(budget, row, amount) for row in rows[:MOST_ACCOUNTS]]
+    names = _names_of(found)
+    return [
+        Near(f"{budget.pk}:{_digest(row)}", _words(budget, row, amount, names), 0.0)
+        for budget, row, amount in found
+    ]
+
+
+def foretold(ids: Collection[str], now: datetime) -> Mapping[str, Foretold]:
+    """Where the accounts of these places are going; those of which too little is known are not
+    told of."""
+    parts = {one: one.split(_COLON) for one in ids}
+    budgets = Budget.objects.in_bulk({budget_id for budget_id, _ in parts.values()})
+    keys = {
+        one: limits_counter_key(budgets[budget_id].organisation_id, digest)
+        for one, (budget_id, digest) in parts.items()
+        if budget_id in budgets
+    }
+    rows = {
+        row.key: row
+        for budget in budgets.values()
+        for row in _current(budget, now).filter(key__in=sorted(set(keys.values())))
+    }
+    buckets = list_buckets(sorted(rows))
+    found = {}
+    for one, key in keys.items():
+        if key in rows:
+            budget = budgets[rows[key].budget_id]
+            told = _foretold(budget, rows[key], buckets[key], now)
+            if told is not None:
+                found[one] = told
+    return found
+
+
+def _foretold(
+    budget: Budget, row: BudgetAccount, buckets: Sequence[Bucket], now: datetime
+) -> Foretold | None:
+    amount = _amount(budget, now)
+    period = Period(int(row.starts_at.timestamp()), int(row.ends_at.timestamp()))
+    forecast = forecast_of(
+        BudgetPeriod(budget.period),
+        period,
+        buckets,
+        spent_nanousd=row.spent_nanousd,
+        amount_nanousd=amount,
+        now_s=now.timestamp(),
+    )
+    if not amount or forecast is None or forecast.low_nanousd is None:
+        return None
+    return Foretold(
+        100 * forecast.at_end_nanousd / amount,
+        f"{about(row.spent_nanousd)} so far; {about(forecast.at_end_nanousd)} at the end of"
+        f" the period at this pace, four times in five between {about(forecast.low_nanousd)}"
+        f" and {about(forecast.high_nanousd or 0)}; the budget is {about(amount)}.",
+    )
 
 
 def used_percent(ids: Collection[str], now: datetime) -> Mapping[str, float]:
@@ -69,7 +154,11 @@ def used_percent(ids: Collection[str], now: datetime) -> Mapping[str, float]:
         for one, (budget_id, digest, _) in parts.items()
         if budget_id in budgets
     }
-    rows = {row.key: row for row in _current(now).filter(key__in=sorted(set(keys.values())))}
+    rows = {
+        row.key: told(row)
+        for budget in budgets.values()
+        for row in _current(budget, now).filter(key__in=sorted(set(keys.values())))
+    }
     return {
         one: 100 * rows[key].spent_nanousd / amounts[rows[key].budget_id]
         for one, key in keys.items()
@@ -97,14 +186,27 @@ def _amount(budget: Budget, now: datetime) -> int:
     return max(budget.raised_to_nanousd or 0, budget.amount_nanousd)
 
 
-def _current(now: datetime) -> QuerySet[BudgetAccount]:
-    rows = BudgetAccount.objects.filter(starts_at__lte=now, ends_at__gt=now)
-    return rows.order_by("-spent_nanousd", "key")
+def _current(budget: Budget, now: datetime) -> QuerySet[BudgetAccount]:
+    """The accounts of the present period, with what each `spent` in it, the most first."""
+    if budget.is_rolling:
+        window = ROLLING[BudgetPeriod(budget.period)].window(now.timestamp())
+        return accounts_in(budget, window).order_by("-spent", "key")
+    rows = BudgetAccount.objects.filter(budget_id=budget.pk, starts_at__lte=now, ends_at__gt=now)
+    return rows.annotate(spent=F("spent_nanousd")).order_by("-spent", "key")
 
 
 def _place(budget: Budget, row: BudgetAccount, threshold: int) -> str:
     """`<budget>:<account>:<threshold>`, which is another in each period."""
-    return _COLON.join((budget.pk, row.key.rpartition(_COLON)[2], str(threshold)))
+    return _COLON.join((budget.pk, _digest(row), str(threshold)))
+
+
+def _is_by_caller(budget: Budget) -> bool:
+    """Whether it counts apart what callers name."""
+    return any(one["subject"] in OF_CALLERS and one["subject_id"] is None for one in budget.scopes)
+
+
+def _digest(row: BudgetAccount) -> str:
+    return row.key.rpartition(_COLON)[2]
 
 
 def _words(
@@ -117,8 +219,10 @@ def _words(
         if scope["subject_id"] is None and scope["subject"] != "organisation"
     ]
     whose = f" ({', '.join(apart)})" if apart else ""
-    until = row.ends_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return f"budget {budget.name}{whose}, {dollars(amount_nanousd)} until {until}"
+    until = "until " + row.ends_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    if budget.is_rolling:
+        until = period_words(budget.period, is_rolling=True)
+    return f"budget {budget.name}{whose}, {dollars(amount_nanousd)} {until}"
 
 
 def _names_of(found: Iterable[tuple[Budget, BudgetAccount, int]]) -> Mapping[str, str]:

@@ -21,6 +21,7 @@ from controlplane.models import (
 )
 from controlplane.models.keys import key_pk
 from controlplane.selectors.access import Access
+from controlplane.selectors.budget_windows import accounts_in, told
 from controlplane.selectors.names import list_names
 from inference.contract.kinds import BudgetAction, BudgetSubject
 from inference.contract.params import MAX_BUDGET_SCOPES
@@ -31,7 +32,7 @@ _SHARED = (
     BudgetSubject.MODEL.value,
     BudgetSubject.ROUTE.value,
 )
-_OF_CALLERS = (BudgetSubject.END_USER.value, BudgetSubject.TAG.value)
+OF_CALLERS = (BudgetSubject.END_USER.value, BudgetSubject.TAG.value)
 
 
 def list_budgets(access: Access) -> QuerySet[Budget]:
@@ -85,7 +86,7 @@ def about_key(rows: QuerySet[Budget], key: str) -> QuerySet[Budget]:
             }
         )
         wanted = Q(**{f"{subject}__isnull": True}) | Q(**{f"{subject_id}__isnull": True})
-        wanted |= Q(**{f"{subject}__in": (*_SHARED, *_OF_CALLERS)})
+        wanted |= Q(**{f"{subject}__in": (*_SHARED, *OF_CALLERS)})
         for kind, field in places.items():
             wanted |= Q(**{subject: kind, f"{subject_id}__in": keys.values(field)})
         fits &= wanted
@@ -99,7 +100,7 @@ def list_scope_names(access: Access, rows: Iterable[Any]) -> Mapping[str, str]:
     for row in rows:
         for one in row.scopes:
             if one["subject_id"] is not None:
-                (own if one["subject"] in _OF_CALLERS else ids).add(one["subject_id"])
+                (own if one["subject"] in OF_CALLERS else ids).add(one["subject_id"])
     return {**list_names(access, ids), **{name: name for name in own}}
 
 
@@ -124,24 +125,21 @@ class Totals:
 
 
 def get_totals(budget: Budget, period: Period) -> Totals:
-    """What all accounts of a budget had in a period."""
-    found = _accounts(budget, period).aggregate(
+    """What all accounts of a budget had in a period, or have in a window; of one that rolls, the
+    attempts are all that were counted.
+    """
+    found = accounts_in(budget, period).aggregate(
         accounts=Count("key"),
-        spent=Sum("spent_nanousd"),
+        total=Sum("spent"),
         tried=Sum("attempts"),
         unknown=Sum("unknown_cost"),
     )
     return Totals(
         found["accounts"],
-        int(found["spent"] or 0),
+        int(found["total"] or 0),
         int(found["tried"] or 0),
         int(found["unknown"] or 0),
     )
-
-
-def _accounts(budget: Budget, period: Period) -> QuerySet[BudgetAccount]:
-    begin = datetime.fromtimestamp(period.starts_s, UTC)
-    return BudgetAccount.objects.filter(budget_id=budget.pk, starts_at=begin)
 
 
 def list_accounts(
@@ -152,15 +150,15 @@ def list_accounts(
     Whoever reads the whole organisation knows all. Others know of those that are of a project or
     key their roles reach, or of a team they have a role in.
     """
-    rows = _accounts(budget, period).order_by("-spent_nanousd", "key")
+    rows = accounts_in(budget, period).order_by("-spent", "key")
     if access.reads_organisation(budget.organisation_id):
-        return list(rows[:top])
+        return list(map(told, rows[:top]))
     known = Q()
     for place, scope in enumerate(budget.scopes):
         ids = _reached_ids(access, budget.organisation_id, scope["subject"])
         if ids:
             known |= Q(**{f"subjects__{place}__in": sorted(ids)})
-    return list(rows.filter(known)[:top]) if known else []
+    return list(map(told, rows.filter(known)[:top])) if known else []
 
 
 def _reached_ids(access: Access, organisation_id: str, subject: str) -> Collection[str]:
@@ -175,10 +173,15 @@ def _reached_ids(access: Access, organisation_id: str, subject: str) -> Collecti
     return ()
 
 
-def list_buckets(keys: Collection[str]) -> Mapping[str, Sequence[Bucket]]:
-    """What accounts had by stretch, in order of time."""
+def list_buckets(
+    keys: Collection[str], window: Period | None = None
+) -> Mapping[str, Sequence[Bucket]]:
+    """What accounts had by stretch, in order of time; in a window, or ever."""
     found: dict[str, list[Bucket]] = {key: [] for key in keys}
     rows = BudgetBucket.objects.filter(key__in=list(keys)).order_by("key", "at")
+    if window is not None:
+        ends = (datetime.fromtimestamp(one, UTC) for one in (window.starts_s, window.ends_s))
+        rows = rows.filter(at__gte=next(ends), at__lt=next(ends))
     for key, at, spent in rows.values_list("key", "at", "spent_nanousd"):
         found[key].append((int(at.timestamp()), spent))
     return found
@@ -188,24 +191,31 @@ def list_past(
     budget: Budget, period: Period, *, most: int
 ) -> Sequence[tuple[int, Sequence[Bucket]]]:
     """What each account had in a period, in all and by stretch; those that spent the most."""
-    rows = _accounts(budget, period).order_by("-spent_nanousd")[:most]
-    spent = {row.key: row.spent_nanousd for row in rows}
-    buckets = list_buckets(spent)
+    rows = accounts_in(budget, period).order_by("-spent")[:most]
+    spent = {row.key: row.spent_nanousd for row in map(told, rows)}
+    buckets = list_buckets(spent, period if budget.is_rolling else None)
     return [(amount, buckets[key]) for key, amount in spent.items()]
 
 
 def list_most_spent(
     budgets: Iterable[Budget], periods: Mapping[str, Period]
 ) -> Mapping[str, BudgetAccount]:
-    """Of each budget the account that spent the most in its period; by one query."""
+    """Of each budget the account that spent the most in its period; by one query, and one each
+    for those that roll.
+    """
     wanted = Q()
+    rolling: dict[str, BudgetAccount] = {}
     for row in budgets:
+        if row.is_rolling:
+            first = accounts_in(row, periods[row.pk]).order_by("-spent", "key").first()
+            rolling |= {} if first is None else {row.pk: told(first)}
+            continue
         begin = datetime.fromtimestamp(periods[row.pk].starts_s, UTC)
         wanted |= Q(budget_id=row.pk, starts_at=begin)
     if not wanted:
-        return {}
+        return rolling
     rows = BudgetAccount.objects.filter(wanted).order_by("budget_id", "-spent_nanousd")
-    return {row.budget_id: row for row in rows.distinct("budget_id")}
+    return {**rolling, **{row.budget_id: row for row in rows.distinct("budget_id")}}
 
 
 def get_counts(budget_ids: Collection[str]) -> Mapping[str, BudgetCount]:

@@ -31,6 +31,7 @@ from controlplane.selectors.usage_rows import (
     Reader,
     read_named,
     sum_columns,
+    total_of,
     visible_days,
 )
 
@@ -102,8 +103,7 @@ def _read(reader: Reader, query: UsageQuery, source: Source) -> Read:
     rows, group = reader.rows(query, source)
     witness, told_by = reader.witness(query, source)
     found = list(_summed(rows, group, query).union(reader.total(witness), all=True))
-    total = next(row for row in found if row["is_total"])
-    return [row for row in found if not row["is_total"]], total, told_by
+    return [row for row in found if not row["is_total"]], total_of(found), told_by
 
 
 def _summed(rows: QuerySet[Any], column: str | None, query: UsageQuery) -> QuerySet[Any]:

@@ -206,10 +206,14 @@ def read_named(reader: Reader, query: UsageQuery) -> Read:
     ]
     witness = reader.total(reader.of("team", Source.DAYS))
     found = list(parts[0].union(parts[1], witness, all=True))
-    total = next(row for row in found if row["is_total"])
     told = [row for row in found if not row["is_total"] and row["group"] != ""]
     whole = [row for row in found if not row["is_total"] and row["group"] == ""]
-    return [*told, *_without(whole, told)], total, Source.DAYS
+    return [*told, *_without(whole, told)], total_of(found), Source.DAYS
+
+
+def total_of(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The total among these rows; nothing at all has none, which is as good as 0."""
+    return next((row for row in rows if row["is_total"]), {f"sum_{name}": 0 for name in SUMS})
 
 
 def _without(

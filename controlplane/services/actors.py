@@ -10,6 +10,7 @@ class ActorKind(StrEnum):
     USER = "user"
     SERVICE_ACCOUNT = "service_account"
     SYSTEM = "system"
+    SLACK = "slack"
 
 
 class Via(StrEnum):
@@ -19,6 +20,7 @@ class Via(StrEnum):
     API = "api"
     COMMAND = "command"
     JOB = "job"
+    SLACK = "slack"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,11 @@ def service_account_actor(
 ) -> Actor:
     """A program with a token."""
     return Actor(ActorKind.SERVICE_ACCOUNT, account.pk, account.name, Via.API, request_id, reason)
+
+
+def slack_actor(member_id: str, name: str, *, request_id: str = "") -> Actor:
+    """A member of Slack whom nobody has mapped to a person."""
+    return Actor(ActorKind.SLACK, member_id, f"Slack: {name}", Via.SLACK, request_id)
 
 
 def system_actor(label: str, *, via: Via, reason: str = "") -> Actor:

@@ -1,7 +1,8 @@
 """Edits of alert rules. What an edit makes doubtful is looked at anew: nothing fires by it."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict, Unpack
+from urllib.parse import urlsplit
 
 from django.db import transaction
 from django.utils import timezone
@@ -10,21 +11,50 @@ from controlplane.decisions.alert_kinds import (
     TRAITS,
     AlertKind,
     AlertScope,
-    Severity,
     seconds_words,
     value_words,
 )
 from controlplane.errors import Invalid
-from controlplane.models import AlertRule, Budget, Channel, Organisation, Pool, Route
+from controlplane.models import AlertRule, Budget, Organisation, Pool, Route
 from controlplane.services import edits, rows
 from controlplane.services.actors import Actor
 from controlplane.services.episodes import end_episodes
+from controlplane.services.rule_channels import (
+    change_steps,
+    find_steps,
+    place_steps,
+    told_steps,
+)
 
 NOUN = "alert_rules"
 LONGEST_FOR_S = 86_400
-_WATCHED = frozenset(("kind", "scope", "scope_id", "threshold", "window_s", "for_s", "is_enabled"))
-_EDITABLE = _WATCHED | {"name", "severity", "channels", "tells_resolved"}
+_WATCHED = frozenset(
+    (
+        *("kind", "scope", "scope_id", "threshold", "clears_at", "window_s", "for_s"),
+        "is_enabled",
+    )
+)
+_EDITABLE = _WATCHED | {
+    *("name", "severity", "channels", "tells_resolved", "reminds_every_s"),
+    *("escalation", "escalates_after_s", "runbook"),
+}
+LEAST_AGAIN_S = 60
+LONGEST_AGAIN_S = 7 * 86_400
+RUNBOOK_LENGTH = 500
 _CHANGED = "Its rule was changed."
+
+
+class RuleSettings(TypedDict, total=False):
+    """What a rule can be given besides what it watches and whom it tells; see `AlertRule`."""
+
+    clears_at: float | None
+    for_s: int
+    severity: str
+    tells_resolved: bool
+    reminds_every_s: int
+    escalates_after_s: int
+    runbook: str
+    is_enabled: bool
 
 
 def create_alert_rule(
@@ -37,16 +67,14 @@ def create_alert_rule(
     scope_id: str | None = None,
     threshold: float | None = None,
     window_s: int | None = None,
-    for_s: int = 0,
-    severity: str = Severity.WARNING.value,
     channels: Sequence[str] = (),
-    tells_resolved: bool = True,
-    is_enabled: bool = True,
+    escalation: Sequence[str] = (),
+    **settings: Unpack[RuleSettings],
 ) -> AlertRule:
     """Watch something; without an organisation, in the whole installation.
 
-    `scope_id` and `channels` are ids or names. Threshold and window are the kind's own unless they
-    are given. Raises Invalid.
+    `scope_id`, `channels` and `escalation`, a channel a step, are ids or names. Threshold
+    and window are the kind's own unless they are given. Raises Invalid.
     """
     with transaction.atomic():
         traits = TRAITS.get(_kind(kind))
@@ -58,16 +86,14 @@ def create_alert_rule(
             scope_id=find_place(organisation, scope, scope_id),
             threshold=traits.threshold if threshold is None else threshold,
             window_s=traits.window_s if window_s is None else window_s,
-            for_s=for_s,
-            severity=severity,
-            tells_resolved=tells_resolved,
-            is_enabled=is_enabled,
+            **settings,
         )
         _check(rule)
-        found = _channels(organisation, channels)
+        steps = find_steps(organisation, channels, escalation)
         rows.insert(rule)
-        _tell(rule, found)
-        edits.note(actor, "create", NOUN, rule, after=_told(rule, found))
+        place_steps(rule, steps)
+        _check_escalation(rule)
+        edits.note(actor, "create", NOUN, rule, after=_told(rule))
     return rule
 
 
@@ -86,16 +112,17 @@ def update_alert_rule(
     values = dict(changes)
     with transaction.atomic():
         rule = rows.lock(AlertRule, rule_id, expected_version=expected_version)
-        channels = values.pop("channels", None)
+        channels, escalation = values.pop("channels", None), values.pop("escalation", None)
         if not values.keys().isdisjoint(("scope", "scope_id")):
             scope = values.get("scope", rule.scope)
             asked = values.get("scope_id", rule.scope_id)
             values["scope_id"] = find_place(rule.organisation, scope, asked)
-        told_before, told_after = _change_channels(rule, channels)
+        told_before, told_after = change_steps(rule, channels, escalation)
         candidate = AlertRule.objects.get(pk=rule.pk)
         for field, value in values.items():
             setattr(candidate, field, value)
         _check(candidate)
+        _check_escalation(candidate)
         changed = rows.change(rule, values, touch=bool(told_after))
         if changed is None:
             return rule
@@ -113,7 +140,7 @@ def delete_alert_rule(actor: Actor, *, rule_id: str, expected_version: int | Non
     """Watch it no more; its alerts end, and their history stays."""
     with transaction.atomic():
         rule = rows.lock(AlertRule, rule_id, expected_version=expected_version)
-        before = _told(rule, rule.channels.all())
+        before = _told(rule)
         now = timezone.now()
         end_episodes(rule.episodes.all(), "Its rule was removed.", now, is_told=False)
         rows.remove(rule)
@@ -171,43 +198,32 @@ def _check(rule: AlertRule) -> None:
         problems["window_s"] = [told if most_s else "This kind has no window; give 0."]
     if not 0 <= rule.for_s <= LONGEST_FOR_S:
         problems["for_s"] = [f"Give 0 to {LONGEST_FOR_S:,} seconds."]
+    if rule.clears_at is not None and not 0 < rule.clears_at <= rule.threshold:
+        problems["clears_at"] = ["Give more than 0, and no more than the value it fires at."]
+    for name in ("reminds_every_s", "escalates_after_s"):
+        if getattr(rule, name) and not LEAST_AGAIN_S <= getattr(rule, name) <= LONGEST_AGAIN_S:
+            problems[name] = ["Give 1 min to 7 days in seconds, or 0 for never."]
+    told_of_runbook = _problem_with_runbook(rule.runbook)
+    if told_of_runbook is not None:
+        problems["runbook"] = [told_of_runbook]
     if problems:
         raise Invalid("Some fields are not valid.", fields=problems)
 
 
-def _channels(organisation: Organisation | None, asked: Sequence[str]) -> list[Channel]:
-    """The organisation's channels of these ids or names, or Invalid."""
-    found = {}
-    for row in Channel.objects.filter(organisation=organisation).order_by("name"):
-        found |= {row.pk: row, row.name: row}
-    missing = [one for one in asked if one not in found]
-    if missing:
-        raise Invalid.field("channels", f"There is no channel {missing[0][:100]}.")
-    return list(dict.fromkeys(found[one] for one in asked))
+def _problem_with_runbook(address: str) -> str | None:
+    """It becomes a link in messages and pages, so nothing but an address of the web will do."""
+    parts = urlsplit(address)
+    is_link = parts.scheme in ("http", "https") and bool(parts.hostname)
+    if not address or (is_link and len(address) <= RUNBOOK_LENGTH and address.isprintable()):
+        return None
+    return f"Give an address that begins with https://, of at most {RUNBOOK_LENGTH} characters."
 
 
-def _change_channels(
-    rule: AlertRule, asked: Sequence[str] | None
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Set the channels if they are named and differ; what is told of it, before and after."""
-    if asked is None:
-        return {}, {}
-    found = _channels(rule.organisation, asked)
-    before, after = _names(rule.channels.all()), _names(found)
-    if before == after:
-        return {}, {}
-    _tell(rule, found)
-    return {"channels": before}, {"channels": after}
+def _check_escalation(rule: AlertRule) -> None:
+    if told_steps(rule)["escalation"] and not rule.escalates_after_s:
+        told = "Say after how long without anybody having taken it up the next channel is told."
+        raise Invalid.field("escalates_after_s", told)
 
 
-def _tell(rule: AlertRule, channels: Sequence[Channel]) -> None:
-    home = {"organisation_id": rule.organisation_id}
-    rule.channels.set(channels, through_defaults=home)
-
-
-def _names(channels: Iterable[Channel]) -> list[str]:
-    return sorted(one.name for one in channels)
-
-
-def _told(rule: AlertRule, channels: Iterable[Channel]) -> dict[str, Any]:
-    return {**edits.values_of(rule), "channels": _names(channels)}
+def _told(rule: AlertRule) -> dict[str, Any]:
+    return {**edits.values_of(rule), **told_steps(rule)}

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import datetime
+from datetime import datetime, time
 
 from controlplane.models import AuditEntry
 from controlplane.redaction import scrub, scrub_text
@@ -66,6 +66,8 @@ def as_json(values: Values | None) -> dict[str, object] | None:
 def _plain(value: object) -> object:
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, time):
+        return value.isoformat()
     if isinstance(value, Mapping):
         return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):

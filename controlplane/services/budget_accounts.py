@@ -26,7 +26,7 @@ from controlplane.models import Budget, BudgetAccount, BudgetBucket, BudgetCount
 from controlplane.selectors.budget_ledger import ledger_query, spendings_of
 from inference.contract.events import End
 from inference.contract.snapshot import BudgetRecord
-from inference.decisions.budgets import period_of
+from inference.decisions.budgets import FOREVER, ROLLING, Account, window_of
 from inference.decisions.rules import zone_of
 
 COUNTING_LOCK = 0x4857_4255
@@ -34,6 +34,10 @@ COUNTING_LOCK = 0x4857_4255
 
 KEPT = timedelta(days=100)
 """What periods that are over had is told for so long: a quarter and the one before it."""
+
+QUIET_KEPT = timedelta(days=400)
+"""An account that rolls is kept for so long after its last spending: far longer than its counter in
+the state store, so that what one has forgotten the other never takes for counted twice."""
 
 READ_S = 90
 """How long the reading of the ledger may take for one budget; a job may take little longer."""
@@ -104,8 +108,9 @@ def begin_to_count(budget: Budget, now: datetime) -> None:
     """
     record, time_zone = budget_record(budget), budget.organisation.time_zone
     zone = zone_of(time_zone)
-    current = period_of(record.period, zone, now.timestamp())
-    before = previous_period(record.period, zone, current)
+    window = window_of(record, zone, now.timestamp())
+    before = previous_period(record, zone, window)
+    current = FOREVER if record.is_rolling else window
     statement, values = ledger_query(record, before.starts_s, current)
     with _nobody_records():
         with transaction.atomic():
@@ -168,7 +173,7 @@ def _write(spendings: Sequence[Spending], now: datetime) -> None:
         {
             "key": one.account.key,
             "at": datetime.fromtimestamp(at, UTC),
-            "ends_at": datetime.fromtimestamp(one.account.period.ends_s, UTC),
+            "ends_at": datetime.fromtimestamp(_counts_until_s(one.account, at), UTC),
             "spent_nanousd": spent,
         }
         for one in spendings
@@ -176,6 +181,14 @@ def _write(spendings: Sequence[Spending], now: datetime) -> None:
     ]
     columns = ("key", "at", "ends_at", "spent_nanousd")
     _upsert(BudgetBucket, columns, ("key", "at"), buckets, sums=("spent_nanousd",))
+
+
+def _counts_until_s(account: Account, at_s: int) -> int:
+    """Until when a stretch counts: to the end of its period, or until it is too old."""
+    if account.budget.is_rolling:
+        rolling = ROLLING[account.budget.period]
+        return at_s + rolling.step_s + rolling.length_s
+    return account.period.ends_s
 
 
 def _account_values(one: Spending, now: datetime) -> Mapping[str, object]:
@@ -238,4 +251,6 @@ def forget_old_accounts(now: datetime) -> int:
     """Remove what periods had that ended long ago; returns how many accounts."""
     old = now - KEPT
     BudgetBucket.objects.filter(ends_at__lt=old).delete()
-    return BudgetAccount.objects.filter(ends_at__lt=old).delete()[0]
+    forever = datetime.fromtimestamp(FOREVER.ends_s, UTC)
+    quiet = Q(ends_at=forever, updated_at__lt=now - QUIET_KEPT)
+    return BudgetAccount.objects.filter(Q(ends_at__lt=old) | quiet).delete()[0]

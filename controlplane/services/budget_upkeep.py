@@ -18,6 +18,9 @@ from controlplane.models import (
     BudgetUpkeep,
     Request,
 )
+from controlplane.selectors.budget_windows import spent_since
+from inference.contract.kinds import BudgetPeriod
+from inference.decisions.budgets import FOREVER, ROLLING
 
 UPKEEP_LOCK = 0x4857_424B
 """Key of the advisory lock of the jobs that keep budgets ("HWBK"), the same for every process."""
@@ -38,6 +41,11 @@ class Current:
     organisation_id: str
     spent_nanousd: int
     ends_at: datetime
+
+    @property
+    def is_rolling(self) -> bool:
+        """Whether what it counts leaves it bit by bit."""
+        return int(self.ends_at.timestamp()) == FOREVER.ends_s
 
 
 @contextmanager
@@ -103,6 +111,32 @@ def list_current(
         rows = rows.filter(updated_at__gt=now - MOVED)
     columns = ("key", "budget_id", "organisation_id", "spent_nanousd", "ends_at")
     return [Current(*row) for row in rows.order_by("key").values_list(*columns)]
+
+
+def list_windows(
+    budget_ids: Collection[str], now: datetime
+) -> Mapping[BudgetPeriod, Mapping[str, tuple[int, Mapping[int, int]]]]:
+    """Of accounts that roll, by the period of their budgets: what has left the window, and what
+    they spent in each stretch of it.
+    """
+    found: dict[BudgetPeriod, dict[str, tuple[int, Mapping[int, int]]]] = {}
+    for budget in Budget.objects.filter(pk__in=list(budget_ids), is_rolling=True):
+        period = BudgetPeriod(budget.period)
+        window = ROLLING[period].window(now.timestamp())
+        with transaction.atomic():
+            with connection.cursor() as cursor:
+                # sums and stretches of one moment
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            ever = dict(
+                BudgetAccount.objects.filter(budget_id=budget.pk).values_list(
+                    "key", "spent_nanousd"
+                )
+            )
+            stretches = spent_since(list(ever), window.starts_s)
+        own = found.setdefault(period, {})
+        for key, spent in ever.items():
+            own[key] = (spent - sum(stretches[key].values()), stretches[key])
+    return found
 
 
 def keep_readings(told: Mapping[str, int], settled: Mapping[str, int] | None) -> None:

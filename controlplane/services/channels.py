@@ -1,7 +1,9 @@
 """Edits of channels. Addresses and secrets go in and never come out."""
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from datetime import time
+from typing import Any, TypedDict, Unpack
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -24,8 +26,28 @@ MOST_RECIPIENTS = 50
 LEAST_SECRET = 16
 MOST_SECRET = 256
 _SHOWN_CHARACTERS = 4
-_EDITABLE = frozenset(("name", "recipients", "url", "secret", "tells_switches", "is_enabled"))
+LONGEST_DIGEST_S = 86_400
+_EDITABLE = frozenset(
+    (
+        *("name", "recipients", "url", "secret", "conversation", "signing_secret"),
+        *("tells_switches", "digest_s", "quiet_from", "quiet_until", "critical_passes"),
+        "is_enabled",
+    )
+)
+_CONVERSATION = re.compile(r"[CGD][A-Z0-9]{6,40}")
 _ON_AGAIN = {"disabled_reason": "", "failures": 0, "waits_until": None}
+
+
+class ChannelOptions(TypedDict, total=False):
+    """What a channel can be given besides where it leads; see `Channel`."""
+
+    conversation: str
+    tells_switches: bool
+    digest_s: int
+    quiet_from: time | None
+    quiet_until: time | None
+    critical_passes: bool
+    is_enabled: bool
 
 
 def create_channel(
@@ -37,21 +59,21 @@ def create_channel(
     recipients: Sequence[str] = (),
     url: str | None = None,
     secret: str | None = None,
-    tells_switches: bool = False,
-    is_enabled: bool = True,
+    signing_secret: str | None = None,
+    **options: Unpack[ChannelOptions],
 ) -> Channel:
     """Make a channel; without an organisation, the installation's. Raises Invalid."""
     if kind not in list(ChannelKind):
         raise Invalid.field("kind", "There is no such kind.")
-    given = _stored({"recipients": list(recipients), "url": url, "secret": secret})
+    sealed = {"url": url, "secret": secret, "signing_secret": signing_secret}
+    given = _stored({"recipients": list(recipients), **sealed})
     with transaction.atomic():
         channel = Channel(
             organisation=organisation,
             name=name,
             kind=kind,
-            tells_switches=tells_switches,
-            is_enabled=is_enabled,
             **given,
+            **options,
         )
         _check(channel)
         rows.insert(channel)
@@ -110,7 +132,16 @@ def target_of(channel: Channel) -> Target:
         recipients=tuple(channel.recipients),
         url="" if channel.url is None else decrypt(key, channel.url),
         secret="" if channel.secret is None else decrypt(key, channel.secret),
+        conversation=channel.conversation,
+        takes_acts=channel.has_signing_secret,
     )
+
+
+def signing_secret_of(channel: Channel) -> str | None:
+    """What calls about its messages are signed with, None if nothing; raises SealError."""
+    if channel.signing_secret is None:
+        return None
+    return decrypt(settings.HEADWORKS.data_key_bytes, channel.signing_secret)
 
 
 def _stored(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,22 +162,27 @@ def _stored(given: Mapping[str, Any]) -> dict[str, Any]:
             _check_secret(secret)
         values["secret_last4"] = "" if secret is None else secret[-_SHOWN_CHARACTERS:]
         values["secret"] = None if secret is None else encrypt(key, secret)
+    if "signing_secret" in values:
+        signing = values["signing_secret"]
+        if signing is not None:
+            _check_secret(signing, "signing_secret")
+        values["signing_secret"] = None if signing is None else encrypt(key, signing)
     return values
 
 
-def _check_secret(secret: str) -> None:
+def _check_secret(secret: str, field: str = "secret") -> None:
     if not LEAST_SECRET <= len(secret) <= MOST_SECRET:
         told = f"A secret has {LEAST_SECRET} to {MOST_SECRET} characters."
-        raise Invalid.field("secret", told)
+        raise Invalid.field(field, told)
     if not (secret.isascii() and secret.isprintable()):
-        raise Invalid.field("secret", "Printable ASCII characters only.")
+        raise Invalid.field(field, "Printable ASCII characters only.")
 
 
 def _check(channel: Channel) -> None:
     """Raise Invalid where the row hasn't what its kind needs, or has what it doesn't take."""
     known = REGISTRY[ChannelKind(channel.kind)]
     problems = {}
-    for name in ("recipients", "url", "secret"):
+    for name in ("recipients", "url", "secret", "conversation", "signing_secret"):
         is_given = bool(getattr(channel, name))
         if name in known.needs and not is_given:
             problems[name] = [f"A channel of kind {channel.kind} needs this."]
@@ -154,6 +190,12 @@ def _check(channel: Channel) -> None:
             problems[name] = [f"A channel of kind {channel.kind} has none."]
     if len(channel.recipients) > MOST_RECIPIENTS:
         problems["recipients"] = [f"At most {MOST_RECIPIENTS} of them."]
+    if channel.conversation and not _CONVERSATION.fullmatch(channel.conversation):
+        problems["conversation"] = ["Give Slack's id of the channel, such as C0123456789."]
+    if not 0 <= channel.digest_s <= LONGEST_DIGEST_S:
+        problems["digest_s"] = [f"Give 0 to {LONGEST_DIGEST_S:,} seconds."]
+    if (channel.quiet_from is None) != (channel.quiet_until is None):
+        problems["quiet_until"] = ["Quiet hours have a beginning and an end."]
     if problems:
         raise Invalid("Some fields are not valid.", fields=problems)
 
@@ -161,7 +203,7 @@ def _check(channel: Channel) -> None:
 def _told(values: Mapping[str, Any]) -> dict[str, Any]:
     """Values for the audit trail: of address and secret only that there is one."""
     told = dict(values)
-    for name in ("url", "secret"):
+    for name in ("url", "secret", "signing_secret"):
         if name in told:
             told[f"has_{name}"] = told.pop(name) is not None
     return {name: one for name, one in told.items() if name not in ("failures", "waits_until")}

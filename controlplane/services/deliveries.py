@@ -5,6 +5,8 @@ changed its row has it. One left by a process that ended is taken again, under t
 """
 
 from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
 
 import structlog
 from django.db import transaction
@@ -12,21 +14,25 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from controlplane.decisions.alert_kinds import DeliveryKind, DeliveryState
-from controlplane.decisions.alert_words import Content, trial_content
+from controlplane.decisions.alert_words import Content, digest_content, trial_content
 from controlplane.decisions.deliveries import (
     ENOUGH_FAILURES,
     LEASE,
     TRIES,
     Failure,
+    Holding,
     after_failure,
+    held_until,
 )
 from controlplane.errors import Conflict
 from controlplane.models import Channel, Delivery, Episode
+from controlplane.notify.base import Sent
 from controlplane.services import edits, rows
 from controlplane.services.actors import Actor, Via, system_actor
 
 KEPT_FOR = timedelta(days=90)
 _SWITCHED_OFF = "The channel was switched off before this was sent."
+RESENDABLE = (DeliveryState.FAILED, DeliveryState.UNKNOWN)
 _LEFT = "Processes that sent it ended before they could tell what came of it."
 
 log = structlog.get_logger(__name__)
@@ -40,17 +46,66 @@ def queue(
     now: datetime,
     episode: Episode | None = None,
 ) -> Delivery:
-    """Put one message into the outbox, in the caller's transaction."""
+    """Put one message into the outbox, in the caller's transaction; it may be held back there."""
+    until = held_until(_holding(channel), kind, str(content["severity"]), now=now)
+    if until is not None:
+        held = channel.deliveries.filter(state=DeliveryState.HELD.value)
+        until = min(
+            held.values_list("next_try_at", flat=True).order_by("next_try_at")[:1], default=until
+        )
+    state = DeliveryState.QUEUED if until is None else DeliveryState.HELD
     return Delivery.objects.create(
         organisation_id=channel.organisation_id,
         channel=channel,
         episode=episode,
         kind=kind.value,
         content=content,
-        next_try_at=now,
+        state=state.value,
+        next_try_at=until or now,
         created_at=now,
         updated_at=now,
     )
+
+
+def _holding(channel: Channel) -> Holding:
+    home = channel.organisation
+    return Holding(
+        digest_s=channel.digest_s,
+        quiet_from=channel.quiet_from,
+        quiet_until=channel.quiet_until,
+        critical_passes=channel.critical_passes,
+        zone=ZoneInfo("UTC" if home is None else home.time_zone),
+    )
+
+
+def release_held(now: datetime) -> int:
+    """Queue what channels held back for long enough, several as one; returns how many messages.
+
+    Whoever locks a channel first does it; the next finds nothing held.
+    """
+    held = Delivery.objects.filter(state=DeliveryState.HELD.value)
+    due = held.filter(next_try_at__lte=now, channel__is_enabled=True)
+    channels = list(due.order_by("channel_id").values_list("channel_id", flat=True).distinct())
+    return sum(_release(pk, now) for pk in channels)
+
+
+def _release(channel_id: str, now: datetime) -> int:
+    with transaction.atomic():
+        channel = Channel.objects.select_for_update().filter(pk=channel_id).first()
+        if channel is None:
+            return 0
+        mine = channel.deliveries.filter(state=DeliveryState.HELD.value)
+        rows_held = list(mine.select_for_update().order_by("created_at", "pk"))
+        if not rows_held:
+            return 0
+        changed: dict[str, Any] = {"updated_at": now, "version": F("version") + 1}
+        found = Delivery.objects.filter(pk__in=[one.pk for one in rows_held])
+        if len(rows_held) == 1:
+            return found.update(state=DeliveryState.QUEUED.value, next_try_at=now, **changed)
+        content = digest_content([one.content for one in rows_held])
+        told = queue(channel, DeliveryKind.DIGEST, content, now=now)
+        found.update(state=DeliveryState.FOLDED.value, digest=told, **changed)
+    return 1
 
 
 def queue_about_switch(organisation_id: str, content: Content) -> None:
@@ -86,7 +141,7 @@ def take(now: datetime) -> Delivery | None:
     with transaction.atomic():
         found = (
             Delivery.objects.select_for_update(skip_locked=True, of=("self",))
-            .select_related("channel")
+            .select_related("channel__organisation")
             .filter(waits, due | left, channel__is_enabled=True)
             .order_by("next_try_at", "pk")
             .first()
@@ -94,10 +149,13 @@ def take(now: datetime) -> Delivery | None:
         if found is None:
             return None
         found.attempts += 1
+        # whoever left it may have sent it
+        found.is_uncertain |= found.state == DeliveryState.SENDING
         found.state = DeliveryState.SENDING.value
         Delivery.objects.filter(pk=found.pk).update(
             state=found.state,
             attempts=found.attempts,
+            is_uncertain=found.is_uncertain,
             taken_at=now,
             updated_at=now,
             version=F("version") + 1,
@@ -116,19 +174,31 @@ def give_up_left(now: datetime) -> int:
     )
 
 
-def note_sent(delivery: Delivery, status: int | None, now: datetime) -> bool:
+def note_sent(delivery: Delivery, sent: Sent, now: datetime) -> bool:
     """Write down that this attempt reached its receiver; False if it isn't the last one any more.
 
     A success ends whatever the channel was held for.
     """
     with transaction.atomic():
         is_mine = _conclude(
-            delivery, state=DeliveryState.SENT.value, sent_at=now, status=status, error=""
+            delivery,
+            state=DeliveryState.SENT.value,
+            sent_at=now,
+            status=sent.status,
+            receipt=sent.receipt,
+            error="",
         )
         Channel.objects.filter(pk=delivery.channel_id).update(
             failures=0, waits_until=None, last_sent_at=now
         )
     return is_mine
+
+
+def note_unknown(delivery: Delivery, words: str, now: datetime) -> bool:
+    """Write down that nobody can find out whether it went out; it isn't sent again by itself."""
+    return _conclude(
+        delivery, state=DeliveryState.UNKNOWN.value, next_try_at=now, error=words[:500]
+    )
 
 
 def note_failure(delivery: Delivery, failure: Failure, now: datetime) -> bool:
@@ -145,6 +215,7 @@ def note_failure(delivery: Delivery, failure: Failure, now: datetime) -> bool:
             next_try_at=following.at or now,
             status=failure.status,
             error=failure.words[:500],
+            is_uncertain=delivery.is_uncertain or failure.is_uncertain,
         )
         if not is_mine:
             return False
@@ -179,7 +250,8 @@ def _switch_off(channel: Channel, failure: Failure, now: datetime) -> None:
 
 def drop_waiting(channel: Channel, now: datetime) -> int:
     """Give up what waits for a channel that goes off, so that it comes back without a burst."""
-    waiting = Delivery.objects.filter(channel=channel, state=DeliveryState.QUEUED.value)
+    kept = (DeliveryState.QUEUED.value, DeliveryState.HELD.value)
+    waiting = Delivery.objects.filter(channel=channel, state__in=kept)
     return waiting.update(
         state=DeliveryState.FAILED.value,
         error=_SWITCHED_OFF,
@@ -189,11 +261,15 @@ def drop_waiting(channel: Channel, now: datetime) -> int:
 
 
 def resend(actor: Actor, *, delivery_id: str, expected_version: int | None = None) -> Delivery:
-    """Queue a message again that was given up, under the same id; raises Conflict otherwise."""
+    """Queue a message again that was given up, or of which nobody knows whether it went out.
+
+    Under the same id. Raises Conflict otherwise.
+    """
     with transaction.atomic():
         delivery = rows.lock(Delivery, delivery_id, expected_version=expected_version)
-        if delivery.state != DeliveryState.FAILED:
-            raise Conflict(f"The message is {delivery.state}; only failed ones are sent again.")
+        if delivery.state not in RESENDABLE:
+            told = f"The message is {delivery.state}; only failed and unknown ones are sent again."
+            raise Conflict(told)
         if not delivery.channel.is_enabled:
             raise Conflict("The channel is off; switch it on first.")
         changed = rows.change(
@@ -201,6 +277,7 @@ def resend(actor: Actor, *, delivery_id: str, expected_version: int | None = Non
             {
                 "state": DeliveryState.QUEUED.value,
                 "attempts": 0,
+                "is_uncertain": False,
                 "next_try_at": timezone.now(),
                 "error": "",
                 "status": None,
@@ -217,7 +294,8 @@ def resend(actor: Actor, *, delivery_id: str, expected_version: int | None = Non
 
 def forget_old(now: datetime) -> int:
     """Remove messages that are old and went out or were given up."""
-    over = (DeliveryState.SENT.value, DeliveryState.FAILED.value)
+    waits = (DeliveryState.QUEUED, DeliveryState.SENDING, DeliveryState.HELD)
+    over = [one.value for one in DeliveryState if one not in waits]
     old = Delivery.objects.filter(created_at__lt=now - KEPT_FOR, state__in=over)
     count, _ = old.delete()
     return count

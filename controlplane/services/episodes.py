@@ -1,40 +1,37 @@
-"""Alerts as they come and go: opened once, kept, told once, and ended.
+"""Alerts as they come and go: opened once, kept, and ended; `telling` tells of them.
 
 Whoever looks at a rule locks it, so two who look at the same time do it one after the other; and
 the database holds one alert at most of a rule, place, window and threshold that isn't over.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.models import Exists, F, Q, QuerySet
+from django.db.models import F, QuerySet
 from django.db.models.functions import Greatest
 from django.utils import timezone
 
 from controlplane.decisions.alert_kinds import (
     AlertKind,
     AlertScope,
-    DeliveryKind,
     EpisodeState,
     Severity,
 )
-from controlplane.decisions.alert_words import Told, content_of
 from controlplane.decisions.alerts import Standing, Terms, Verdict, judge
 from controlplane.errors import Conflict, Invalid
 from controlplane.models import AlertRule, AlertStanding, Channel, Episode
-from controlplane.selectors.alerts import Place, has_rule_for_dead_channels, silences_of_episode
-from controlplane.services import deliveries, edits, rows
+from controlplane.selectors.alerts import Place, has_rule_for_dead_channels
+from controlplane.services import edits, rows
 from controlplane.services.actors import Actor
+from controlplane.services.telling import queue_updates
 
 LONGEST_SNOOZE = timedelta(days=7)
-TOLD_ALONE = 3
-"""Of more alerts that come at once, a channel gets one message that lists them."""
-
 KEPT_FOR = timedelta(days=90)
-_END_TOLD_WITHIN = timedelta(hours=1)
+_WHY_LENGTH = 200
 _GONE = "What it was about is gone."
 _SETTLED = "Its period is over, or there is more of it now."
 _LOWER = "The value is lower again."
@@ -43,11 +40,17 @@ Values = Mapping[str, float | None]
 
 
 def note_looks(
-    rule: AlertRule, places: Sequence[Place], values: Values, now: datetime
+    rule: AlertRule,
+    places: Sequence[Place],
+    values: Values,
+    now: datetime,
+    *,
+    said: Mapping[str, str] | None = None,
 ) -> Mapping[str, Verdict]:
     """Write down one look at every place of a rule, and what follows; None is no data.
 
-    Nothing is done if the rule was changed since it was read, or somebody looked at it later.
+    `said` is what values were compared with, by place. Nothing is done if the rule was changed
+    since it was read, or somebody looked at it later.
     """
     with transaction.atomic():
         mine = AlertRule.objects.select_for_update().filter(pk=rule.pk, version=rule.version)
@@ -63,34 +66,59 @@ def note_looks(
             if place.threshold is not None and place.threshold < current.threshold:
                 continue
             value = values.get(place.id)
-            terms = Terms(place.threshold or current.threshold, current.for_s)
-            standing, verdict = judge(terms, _standing(known.get(place.id)), value, now)
+            standing, verdict = judge(
+                _terms(current, place), _standing(known.get(place.id)), value, now
+            )
             looks.append((place.id, standing, value))
             verdicts[place.id] = verdict
-            _follow(current, place, verdict, value, now)
+            look = Look(
+                value, (said or {}).get(place.id, ""), now, is_flapping=standing.is_flapping
+            )
+            _follow(current, place, verdict, look)
         _keep_standings(current, looks)
         gone = known.keys() - {place.id for place in places}
         if gone:
             current.standings.filter(subject_id__in=gone).delete()
-            why = _SETTLED if current.kind == AlertKind.BUDGET_USED else _GONE
+            why = _SETTLED if current.scope == AlertScope.BUDGET else _GONE
             end_episodes(current.episodes.filter(subject_id__in=gone), why, now)
     return verdicts
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look at a place found."""
+
+    value: float | None
+    said: str
+    now: datetime
+    is_flapping: bool
+
+
+def _terms(rule: AlertRule, place: Place) -> Terms:
+    if place.threshold is not None:
+        return Terms(place.threshold, rule.for_s)
+    return Terms(rule.threshold, rule.for_s, rule.clears_at)
 
 
 def _standing(row: AlertStanding | None) -> Standing:
     if row is None:
         return Standing()
-    return Standing(row.is_firing, row.breached_since, row.cleared_since, row.seen_at)
+    return Standing(
+        row.is_firing, row.breached_since, row.cleared_since, row.seen_at, tuple(row.fired_at)
+    )
 
 
 _UPSERT = """
 INSERT INTO controlplane_alertstanding
-  (rule_id, subject_id, is_firing, breached_since, cleared_since, seen_at, value)
-SELECT %s, * FROM unnest(%s::text[], %s::bool[], %s::timestamptz[], %s::timestamptz[],
-  %s::timestamptz[], %s::float8[])
+  (rule_id, subject_id, is_firing, breached_since, cleared_since, seen_at, value, fired_at)
+SELECT %s, subject_id, is_firing, breached_since, cleared_since, seen_at, value,
+  ARRAY(SELECT json_array_elements_text(fired_at::json)::timestamptz)
+FROM unnest(%s::text[], %s::bool[], %s::timestamptz[], %s::timestamptz[], %s::timestamptz[],
+  %s::float8[], %s::text[]) AS look
+  (subject_id, is_firing, breached_since, cleared_since, seen_at, value, fired_at)
 ON CONFLICT (rule_id, subject_id) DO UPDATE SET is_firing = excluded.is_firing,
   breached_since = excluded.breached_since, cleared_since = excluded.cleared_since,
-  seen_at = excluded.seen_at, value = excluded.value
+  seen_at = excluded.seen_at, value = excluded.value, fired_at = excluded.fired_at
 """
 
 
@@ -102,28 +130,34 @@ def _keep_standings(rule: AlertRule, looks: Sequence[tuple[str, Standing, float 
         [one.cleared_since for _, one, _ in looks],
         [one.seen_at for _, one, _ in looks],
         [value for _, _, value in looks],
+        [json.dumps([at.isoformat() for at in one.fired_at]) for _, one, _ in looks],
     ]
     with connection.cursor() as cursor:
         cursor.execute(_UPSERT, [rule.pk, *columns])
 
 
-def _follow(
-    rule: AlertRule, place: Place, verdict: Verdict, value: float | None, now: datetime
-) -> None:
+def _follow(rule: AlertRule, place: Place, verdict: Verdict, look: Look) -> None:
     """Do what one look asks for."""
+    mine = rule.episodes.filter(subject_id=place.id)
     if verdict is Verdict.FIRE:
-        _open(rule, place, value, now)
+        _open(rule, place, look)
     elif verdict is Verdict.KEEP:
-        held = _held(rule.episodes.filter(subject_id=place.id))
-        seen: dict[str, Any] = {"seen_at": now, "value": value, "subject_name": place.name}
-        if value is not None:
-            seen["peak"] = Greatest(F("peak"), value)
-        held.update(**seen)
+        seen: dict[str, Any] = {
+            "seen_at": look.now,
+            "value": look.value,
+            "subject_name": place.name,
+        }
+        if look.value is not None:
+            seen["peak"] = Greatest(F("peak"), look.value)
+            if look.value >= (place.threshold or rule.threshold):
+                seen["detail"] = look.said
+        _held(mine).update(**seen)
     elif verdict is Verdict.RESOLVE:
-        end_episodes(rule.episodes.filter(subject_id=place.id), _LOWER, now, value=value)
+        why = look.said if rule.kind == AlertKind.GATEWAY_SILENT and look.said else _LOWER
+        end_episodes(mine, why[:_WHY_LENGTH], look.now, value=look.value)
 
 
-def _open(rule: AlertRule, place: Place, value: float | None, now: datetime) -> None:
+def _open(rule: AlertRule, place: Place, look: Look) -> None:
     _insert(
         Episode(
             organisation_id=rule.organisation_id,
@@ -136,10 +170,13 @@ def _open(rule: AlertRule, place: Place, value: float | None, now: datetime) -> 
             threshold=place.threshold or rule.threshold,
             window_s=rule.window_s,
             severity=rule.severity,
-            value=value,
-            peak=value,
-            opened_at=now,
-            seen_at=now,
+            value=look.value,
+            peak=look.value,
+            opened_at=look.now,
+            seen_at=look.now,
+            is_flapping=look.is_flapping,
+            detail=look.said,
+            runbook=rule.runbook,
         )
     )
 
@@ -174,7 +211,12 @@ def end_episodes(
         ended["value"] = value
     if not is_told:
         ended["end_told_at"] = now
-    return _held(found).update(**ended)
+    if is_told:
+        return _held(found).update(**ended)
+    mine = list(_held(found).values_list("pk", flat=True))
+    count = _held(Episode.objects.filter(pk__in=mine)).update(**ended)
+    queue_updates(Episode.objects.filter(pk__in=mine), now)
+    return count
 
 
 def note_dead_channels(now: datetime) -> None:
@@ -206,102 +248,6 @@ def note_dead_channels(now: datetime) -> None:
     end_episodes(ours.exclude(subject_id__in=told), "The channel is on again, or gone.", now)
 
 
-def tell_due(now: datetime) -> int:
-    """Queue the messages about what fired, what a snooze is over of, and what ended.
-
-    Returns how many. What is silenced waits until its silence is over, and then is told if it
-    still holds.
-    """
-    with transaction.atomic():
-        _wake(now)
-        is_silenced = Exists(silences_of_episode(now))
-        fired = _locked(Episode.objects.filter(told_at__isnull=True, state=EpisodeState.OPEN.value))
-        told = _tell(DeliveryKind.FIRED, fired.exclude(is_silenced), now, "told_at")
-        recent = Q(resolved_at__gte=now - _END_TOLD_WITHIN, told_at__isnull=False)
-        ended = _locked(Episode.objects.filter(recent, end_told_at__isnull=True))
-        quiet = ended.filter(Q(rule__tells_resolved=False) | is_silenced)
-        Episode.objects.filter(pk__in=[one.pk for one in quiet]).update(end_told_at=now)
-        told += _tell(DeliveryKind.RESOLVED, ended, now, "end_told_at")
-    return told
-
-
-def _locked(found: QuerySet[Episode]) -> QuerySet[Episode]:
-    """Those nobody else tells of at this moment."""
-    found = found.filter(rule__isnull=False).select_related("rule")
-    return found.select_for_update(skip_locked=True, of=("self",)).order_by("opened_at", "pk")
-
-
-def _wake(now: datetime) -> None:
-    """Open again what a snooze is over of, and remind of it."""
-    over = Episode.objects.filter(state=EpisodeState.SNOOZED.value, snoozed_until__lte=now)
-    found = _locked(over).exclude(Exists(silences_of_episode(now)))
-    _tell(DeliveryKind.REMINDED, found, now, "told_at")
-    over.filter(Q(told_at=now) | Q(rule__isnull=True)).update(
-        state=EpisodeState.OPEN.value,
-        snoozed_until=None,
-        updated_at=now,
-        version=F("version") + 1,
-    )
-
-
-def _tell(kind: DeliveryKind, found: QuerySet[Episode], now: datetime, mark: str) -> int:
-    """Queue one message a channel and alert, one alone where there are many; and mark them told."""
-    episodes = list(found)
-    by_channel: dict[Channel, list[Episode]] = defaultdict(list)
-    channels = {
-        rule: list(rule.channels.filter(is_enabled=True)) for rule in {e.rule for e in episodes}
-    }
-    for episode in episodes:
-        for channel in channels[episode.rule]:
-            by_channel[channel].append(episode)
-    count = 0
-    for channel, mine in sorted(by_channel.items(), key=lambda one: one[0].pk):
-        for group in _groups(_highest(mine)):
-            content = content_of(kind, [_told(one) for one in group])
-            only = group[0] if len(group) == 1 else None
-            deliveries.queue(channel, kind, content, now=now, episode=only)
-            count += 1
-    Episode.objects.filter(pk__in=[one.pk for one in episodes]).update(**{mark: now})
-    return count
-
-
-def _highest(episodes: Sequence[Episode]) -> Sequence[Episode]:
-    """Of those that one rule has at one place at different thresholds, the highest: it tells all.
-
-    Whatever crosses several thresholds at once is one thing that happened.
-    """
-    found: dict[tuple[str | None, str], Episode] = {}
-    for one in sorted(episodes, key=lambda each: each.threshold):
-        place = one.subject_id
-        if one.kind == AlertKind.BUDGET_USED:
-            place = place.rpartition(":")[0]
-        found[one.rule_id, place] = one
-    return [one for one in episodes if one in found.values()]
-
-
-def _groups(episodes: Sequence[Episode]) -> Iterable[Sequence[Episode]]:
-    return [[one] for one in episodes] if len(episodes) <= TOLD_ALONE else [episodes]
-
-
-def _told(episode: Episode) -> Told:
-    return Told(
-        id=episode.pk,
-        name=episode.name,
-        kind=episode.kind,
-        scope=episode.scope,
-        subject_id=episode.subject_id,
-        subject_name=episode.subject_name,
-        threshold=episode.threshold,
-        window_s=episode.window_s,
-        severity=episode.severity,
-        value=episode.value,
-        peak=episode.peak,
-        opened_at=episode.opened_at,
-        resolved_at=episode.resolved_at,
-        resolved_why=episode.resolved_why,
-    )
-
-
 def update_episode(
     actor: Actor,
     *,
@@ -329,6 +275,7 @@ def update_episode(
                 episode.rule.standings.filter(subject_id=episode.subject_id).delete()
             before, after = changed
             edits.note(actor, "update", "alerts", episode, before=before, after=after)
+            queue_updates([episode], now)
     return episode
 
 

@@ -16,10 +16,10 @@ from controlplane.decisions.ledger import ChargeRow, RequestRow, charge_rows, re
 from controlplane.models.requests import Charge, Request
 from inference.contract.events import End
 
-_TABLES = (Request._meta.db_table, Charge._meta.db_table)
+TABLES = (Request._meta.db_table, Charge._meta.db_table)
 # One number for all who change partitions; any constant will do as long as nobody else uses it.
-_PARTITION_LOCK = 7_215_044_301
-_PARTITION_LOCK_TIMEOUT = "2s"
+PARTITION_LOCK = 7_215_044_301
+LOCK_TIMEOUT = "2s"
 
 
 def insert_requests(
@@ -66,7 +66,7 @@ def ensure_partitions(days: Iterable[date]) -> None:
     not to be had within two seconds; until a later try the day's rows go to the default partition.
     """
     for day in sorted(set(days)):
-        for table in _TABLES:
+        for table in TABLES:
             with transaction.atomic():
                 _ensure_partition(table, day)
 
@@ -77,8 +77,8 @@ def _ensure_partition(table: str, day: date) -> None:
         cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [partition])
         if cursor.fetchone()[0]:
             return
-        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [_PARTITION_LOCK_TIMEOUT])
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_PARTITION_LOCK])
+        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [LOCK_TIMEOUT])
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [PARTITION_LOCK])
         cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [partition])
         if cursor.fetchone()[0]:
             return

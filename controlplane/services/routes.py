@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
+from controlplane.decisions.service_levels import OBJECTIVE_BOUNDS
 from controlplane.models import Organisation, Route
 from controlplane.services import edits, rows
 from controlplane.services.actors import Actor
@@ -19,6 +20,7 @@ _EDITABLE = frozenset(
         *("name", "targets", "strategy", "is_enabled", "accounting"),
         *("aliases", "rules", "default_task", "degradation"),
         *ROUTE_BOUNDS,
+        *OBJECTIVE_BOUNDS,
     )
 )
 
@@ -44,6 +46,9 @@ class RouteSettings(TypedDict, total=False):
     aliases: Sequence[str]
     default_task: str
     degradation: Sequence[str]
+    objective_availability_percent: float | None
+    objective_first_token_p50_ms: int | None
+    objective_first_token_p99_ms: int | None
 
 
 def create_route(

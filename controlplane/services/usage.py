@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
@@ -12,7 +12,13 @@ import structlog
 from django.db import connection, transaction
 from django.db.models import Min, Model
 
-from controlplane.decisions.journals import Progress, advance, count_missing, skip_to
+from controlplane.decisions.journals import (
+    Progress,
+    advance,
+    count_missing,
+    is_committed,
+    skip_to,
+)
 from controlplane.decisions.ledger import ids_in
 from controlplane.decisions.rollups import (
     DayKey,
@@ -43,12 +49,14 @@ NO_STARTS: Mapping[str, int] = {}
 
 log = structlog.get_logger(__name__)
 
-_SUMS = tuple(field.name for field in fields(Sums))
+_SUMS = tuple(one.name for one in fields(Sums))
 
 RULES_KEPT = timedelta(days=7)
 """What rules took is shown for a day; so long it can be looked up after a week-end."""
 
 _DELETE_BATCH = timedelta(hours=6)
+
+_MOVED = ("mark", "ahead", "missing", "recorded", "set_aside", "skipped", "updated_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,19 +99,45 @@ def record_usage(
         record_spending(new, now=now)
         record_effects(new)
         _set_aside(poisons, now)
-        places = [(end.journal, end.seq) for end in ends]
-        places += [poison.place for poison in poisons if poison.place]
-        marks = _advance_marks(places, starts, now)
+        marks = _advance_marks(_told_of(ends, new, poisons), starts, now)
     return Recorded(requests=len(new), marks=marks)
 
 
-def _move(row: JournalMark, seqs: Iterable[int], start: int) -> None:
+@dataclass(slots=True)
+class _Told:
+    """What a batch has of one journal: all ends, and those of them that were new or set aside."""
+
+    seqs: list[int] = field(default_factory=list)
+    new: list[int] = field(default_factory=list)
+    set_aside: list[int] = field(default_factory=list)
+
+
+def _told_of(
+    ends: Iterable[End], new: Iterable[End], poisons: Iterable[Poison]
+) -> dict[str, _Told]:
+    told: dict[str, _Told] = defaultdict(_Told)
+    for end in ends:
+        told[end.journal].seqs.append(end.seq)
+    for end in new:
+        told[end.journal].new.append(end.seq)
+    for journal, seq in (poison.place for poison in poisons if poison.place):
+        told[journal].seqs.append(seq)
+        told[journal].set_aside.append(seq)
+    return told
+
+
+def _move(row: JournalMark, told: _Told, start: int) -> None:
     """Take in what was recorded; what the journal let go of stays missing, if it ever was here."""
-    before = progress_of(row)
+    before, seqs = progress_of(row), told.seqs
+    row.recorded += len(told.new)
+    row.set_aside += sum(not is_committed(before, seq) for seq in set(told.set_aside))
+    # what the journal had let go of may be fed all the same, by another copy
+    row.skipped -= sum(is_committed(before, seq) for seq in told.new)
     if start > before.mark:
         log.warning("journal begins after its mark", journal=row.journal, start=start)
     after = advance(before, seqs)
     row.missing -= count_missing(before, row.reached) - count_missing(after, row.reached)
+    row.skipped += count_missing(after, start)
     moved = skip_to(after, start)
     row.mark, row.ahead = moved.mark, moved.ahead
 
@@ -223,13 +257,10 @@ def _set_aside(poisons: Sequence[Poison], now: datetime) -> None:
 
 
 def _advance_marks(
-    places: Iterable[tuple[str, int]], starts: Mapping[str, int], now: datetime
+    told: Mapping[str, _Told], starts: Mapping[str, int], now: datetime
 ) -> dict[str, int]:
     """Add these places to their journals' marks and return where those now stand."""
-    seqs: dict[str, list[int]] = defaultdict(list, {journal: [] for journal in starts})
-    for journal, seq in places:
-        if journal:
-            seqs[journal].append(seq)
+    seqs = {journal: told.get(journal) or _Told() for journal in {*told, *starts} if journal}
     JournalMark.objects.bulk_create(
         [JournalMark(journal=journal, updated_at=now) for journal in sorted(seqs)],
         ignore_conflicts=True,
@@ -239,5 +270,5 @@ def _advance_marks(
     for row in rows:
         _move(row, seqs[row.journal], starts.get(row.journal, 0))
         row.updated_at = now
-    JournalMark.objects.bulk_update(rows, ["mark", "ahead", "missing", "updated_at"])
+    JournalMark.objects.bulk_update(rows, _MOVED)
     return {row.journal: row.mark for row in rows}

@@ -36,7 +36,7 @@ TOKEN_PREFIX = "hwt_"
 SECRET_BYTES = 32
 PASSWORD_BYTES = 18
 
-_EDITABLE = frozenset(("username", "email", "first_name", "last_name", "is_active"))
+_EDITABLE = frozenset(("username", "email", "first_name", "last_name", "is_active", "slack_id"))
 _ACCOUNT_EDITABLE = frozenset(("name", "is_enabled"))
 
 
@@ -132,7 +132,7 @@ def update_user(
     expected_version: int | None = None,
     keep_admin: bool = True,
 ) -> User:
-    """Change names, mail or `is_active`.
+    """Change names, mail, `slack_id` or `is_active`.
 
     Who is switched off loses sessions and password; switched on again, he needs a new one. Raises
     Invalid, NotFound, VersionMismatch, or Conflict for the last administrator of an organisation

@@ -29,6 +29,40 @@ class Period:
     ends_s: int
 
 
+FOREVER = Period(0, 4_102_444_800)
+"""The period of accounts that roll: what they count leaves it bit by bit, and it has no end."""
+
+
+@frozen
+class Rolling:
+    """How a rolling period moves on: what was spent leaves it in steps, once it is that old.
+
+    The step that has begun counts besides, so no stretch of the length ever has more.
+    """
+
+    length_s: int
+    step_s: int
+
+    @property
+    def steps(self) -> int:
+        return self.length_s // self.step_s
+
+    def window(self, at_s: float) -> Period:
+        """What counts at a moment, up to the end of the step it is in."""
+        begun = int(at_s // self.step_s) * self.step_s
+        return Period(begun - self.length_s, begun + self.step_s)
+
+
+_DAY_S = 86_400
+ROLLING: Mapping[BudgetPeriod, Rolling] = {
+    BudgetPeriod.HOUR: Rolling(3_600, 60),
+    BudgetPeriod.DAY: Rolling(_DAY_S, 1_800),
+    BudgetPeriod.WEEK: Rolling(7 * _DAY_S, 14_400),
+    BudgetPeriod.MONTH: Rolling(30 * _DAY_S, 43_200),
+    BudgetPeriod.QUARTER: Rolling(90 * _DAY_S, _DAY_S),
+}
+
+
 @frozen
 class Account:
     """What a budget counts for these subjects, one for each of its scopes, in one period."""
@@ -107,7 +141,7 @@ def accounts_of(
     for budget in budgets:
         choices = [_subjects(one.subject, one.subject_id, requester, tags) for one in budget.scopes]
         if all(choices):
-            period = period_of(budget.period, zone, at_s)
+            period = FOREVER if budget.is_rolling else period_of(budget.period, zone, at_s)
             found += [Account(budget, subjects, period) for subjects in product(*choices)]
     return tuple(found)
 
@@ -126,6 +160,20 @@ def account_key(account: Account, *, shared_by: str = "", is_throttle: bool = Fa
         sort = b"throttle shared" if shared_by else b"throttle"
     digest = blake2b(raw, digest_size=16, person=sort).hexdigest()
     return limits_counter_key(budget.organisation_id, digest)
+
+
+def window_of(budget: BudgetRecord, zone: tzinfo, at_s: float) -> Period:
+    """What a budget counts at a moment: its period, or what has not left it yet if it rolls."""
+    if budget.is_rolling:
+        return ROLLING[budget.period].window(at_s)
+    return period_of(budget.period, zone, at_s)
+
+
+def gives_way_s(account: Account, at_s: float) -> float:
+    """When more may be left than now: its period is over then, or what is oldest leaves it."""
+    if account.budget.is_rolling:
+        return ROLLING[account.budget.period].window(at_s).ends_s
+    return account.period.ends_s
 
 
 def next_change_s(account: Account, at_s: float) -> float:
@@ -230,6 +278,8 @@ def refusal_words(
         return f"{rule} is {each}, and this request may cost {most}."
     if is_held:
         return f"{rule} is {each}; what is left for the {most} it may cost is held for others."
+    if budget.is_rolling:
+        return f"{rule} is {each}, rolling, and less than the {most} it may cost is left of it now."
     end = datetime.fromtimestamp(account.period.ends_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
     return f"{rule} is {each}, and less than the {most} it may cost is left until {end}."
 

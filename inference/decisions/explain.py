@@ -21,6 +21,7 @@ from inference.decisions.limiting import (
     LimitVerdict,
     Verdict,
     bound_to_send,
+    eased,
     enter,
     limiting_of,
 )
@@ -145,6 +146,15 @@ class Case:
             offers=self.offers,
         )
 
+    def ease(self, plan: Plan) -> tuple[Plan, Limiting]:
+        """The plan as budgets leave it, and what bears on it."""
+
+        def asked(plan: Plan) -> Limiting:
+            left = self.budgets_left
+            return limiting_of(self.snapshot, self.identity, plan, self.left, budgets_left=left)
+
+        return eased(plan, asked(plan), asked)
+
     def serve(self, plan: Plan) -> Serving:
         """The plan as the steps in force at its route leave it."""
         taken = self.steps.get(plan.route.id, 0)
@@ -190,9 +200,7 @@ def explain(case: Case, *, draws: int = DRAWS) -> Explanation:
         rules = rule_verdicts(route, _circumstances(case, standing))
     if isinstance(decided, Refusal):
         return Explanation(decided, decided.route or route, standing, rules)
-    limiting = limiting_of(
-        case.snapshot, case.identity, decided, case.left, budgets_left=case.budgets_left
-    )
+    decided, limiting = case.ease(decided)
     first = limiting.first
     found = Explanation(
         decided, decided.route, standing, rules, limits=first.limits, budgets=first.budgets
@@ -299,6 +307,7 @@ def _tally(case: Case, limiting: Limiting, draws: int) -> _Tally:
         plan = case.plan((draw + 0.5) / draws)
         choice = None
         if isinstance(plan, Plan):
+            plan = case.ease(plan)[0] if limiting.is_eased else plan
             u = (draw + 0.5) * _GOLDEN % 1
             choice = case.enter(case.serve(plan).plan, limiting, u)[0].choice
         if choice is None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeVar
 
-from inference.contract.kinds import BudgetAction
+from inference.contract.kinds import BudgetAction, TooLong
 from inference.contract.snapshot import BudgetRecord, ConfigSnapshot, KeyRecord
 from inference.contract.values import changed
 from inference.decisions.admission import (
@@ -28,11 +28,13 @@ from inference.decisions.admission import (
 from inference.decisions.budgets import (
     Account,
     accounts_of,
+    acts_from,
     amount_at,
     index_budgets,
     is_of_model,
 )
 from inference.decisions.budgets import stake_of as budget_stake
+from inference.decisions.easing import cheaper, shortened
 from inference.decisions.plan import Plan
 from inference.decisions.rules import zone_of
 
@@ -73,6 +75,11 @@ class BudgetVerdict:
     def is_short(self) -> bool:
         return self.stake is None or self.left < self.stake.floor
 
+    @property
+    def is_refusing(self) -> bool:
+        """Whether it refuses what it is short for, rather than have the answer shortened."""
+        return self.stake is None or self.account.budget.too_long is TooLong.REFUSE
+
 
 Verdict = LimitVerdict | BudgetVerdict
 
@@ -96,11 +103,17 @@ _NOTHING = Bearings()
 
 @dataclass(frozen=True, slots=True)
 class Limiting:
-    """What bears on one plan: `first` is asked beforehand, `of_models` when a model is entered."""
+    """What bears on one plan: `first` is asked beforehand, `of_models` when a model is entered.
+
+    Budgets had it made `cheaper`, and its answers `lowered` to so many tokens each.
+    """
 
     first: Bearings = _NOTHING
     of_models: Mapping[str, Bearings] = field(default_factory=dict)
     cost_max_nanousd: int | None = None
+    cheaper: tuple[str, ...] = ()
+    lowered: tuple[str, ...] = ()
+    lowered_to: int | None = None
 
     @property
     def caps_output(self) -> bool:
@@ -147,6 +160,20 @@ class Limiting:
                 record["passed_over"] = [one.account.budget.id for one in over]
             if isinstance(refused, BudgetVerdict):
                 record["refused"] = refused.account.budget.id
+            record |= self._eased()
+        return told
+
+    @property
+    def is_eased(self) -> bool:
+        """Whether budgets made the plan another."""
+        return bool(self.cheaper or self.lowered)
+
+    def _eased(self) -> dict[str, object]:
+        told: dict[str, object] = {}
+        if self.cheaper:
+            told["cheaper"] = list(self.cheaper)
+        if self.lowered:
+            told |= {"lowered": list(self.lowered), "lowered_to": self.lowered_to}
         return told
 
 
@@ -204,6 +231,37 @@ def limiting_of(
     known = budgets if len(models) == 1 else [one for one in budgets if not is_of_model(one)]
     first = asked(bearing_limits(index, requester), requester, known)
     return Limiting(first, further, plan.cost_max_nanousd)
+
+
+def eased(
+    plan: Plan, limiting: Limiting, asked: Callable[[Plan], Limiting]
+) -> tuple[Plan, Limiting]:
+    """The plan that budgets leave which take the cheaper or shorten, and what bears on that one.
+
+    `asked` is what bears on a plan.
+    """
+    ids: list[str] = []
+    every = (limiting.first, *limiting.of_models.values())
+    for verdict in (one for part in every for one in part.budgets):
+        budget, begins = verdict.account.budget, acts_from(verdict.account.budget, plan.at)
+        is_over = begins is not None and amount_at(budget, plan.at) - verdict.left >= begins
+        if is_over and budget.action is BudgetAction.CHEAPER:
+            left = cheaper(plan, budget.cheaper_model_id)
+            if left is not plan:
+                ids.append(budget.id)
+                plan = left
+    if ids:
+        limiting = replace(asked(plan), cheaper=tuple(dict.fromkeys(ids)))
+    short = [one for one in limiting.first.budgets if one.is_short]
+    if not short or any(one.is_refusing for one in short):
+        return plan, limiting
+    shorter = shortened(plan, min(one.left for one in short))
+    if shorter is None:
+        return plan, limiting
+    lowered = tuple(dict.fromkeys(one.account.budget.id for one in short))
+    most = shorter.output_tokens_max // shorter.facts.answers
+    found = asked(shorter)
+    return shorter, replace(found, cheaper=limiting.cheaper, lowered=lowered, lowered_to=most)
 
 
 def _budget_verdict(

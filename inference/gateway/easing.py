@@ -45,9 +45,8 @@ async def admitted(exchange: "Exchange", plan: Plan) -> Plan:
 
 async def _eased(exchange: "Exchange", admission: Admission, plan: Plan) -> tuple[Plan, Admission]:
     """The plan that budgets which act leave, and the admission that goes with it."""
-    services = exchange.services
-    leases = services.limiter.leases
-    acting = await over(leases, admission.acting, stopwatch=services.stopwatch)
+    limiter = exchange.services.limiter
+    acting = await over(limiter.leases, admission.acting, stopwatch=limiter.stopwatch)
     if not acting:
         return plan, admission
     eased = Eased([one for one in acting if one.throttle is not None])
@@ -59,7 +58,7 @@ async def _eased(exchange: "Exchange", admission: Admission, plan: Plan) -> tupl
                 plan = left
     if eased.cheaper:
         admission = _planned_anew(exchange, plan)
-        services.limiter.metrics.eased("cheaper")
+        limiter.metrics.eased("cheaper")
     admission.eased = eased
     return plan, admission
 

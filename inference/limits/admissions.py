@@ -18,7 +18,7 @@ from inference.decisions.admission import (
     refusal_words,
     tokens_used,
 )
-from inference.decisions.budgets import amount_at
+from inference.decisions.budgets import amount_at, gives_way_s
 from inference.decisions.budgets import refusal_words as budget_words
 from inference.errors import (
     BudgetExceeded,
@@ -370,7 +370,7 @@ class Admission:
             self._limiter.metrics.over_budget()
         now_s, cost = self._limiter.clock(), self._bounds.cost_nanousd
         is_ever = cost is not None and cost <= amount_at(purse.budget, now_s)
-        left_s = max(math.ceil(purse.account.period.ends_s - now_s), 1)
+        left_s = max(math.ceil(gives_way_s(purse.account, now_s) - now_s), 1)
         words = budget_words(purse.account, cost, now_s=now_s, is_held=is_ever and is_held)
         wait_s = _HELD_S if is_held else left_s
         return BudgetExceeded(words, retry_after_s=wait_s if is_ever else None)

@@ -111,7 +111,9 @@ class Batch:
             one = row.slice
             window = "" if one.window is None else one.window
             # a budget's end goes by its minus, for lengths of windows have none
-            length_ms = one.counter.window_ms or -one.counter.ends_ms
+            length_ms: str | int = one.counter.window_ms or -one.counter.ends_ms
+            if one.counter.step_ms:
+                length_ms = f"~{one.counter.step_ms}:{one.counter.steps}"
             arguments += (length_ms, one.counter.amount, window)
             arguments += (row.got, row.may_return, row.late, row.want, row.answer)
         arguments.append(len(self.asks))

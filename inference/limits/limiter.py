@@ -27,7 +27,13 @@ from inference.decisions.admission import (
     is_by_name,
     limits_of_model,
 )
-from inference.decisions.budgets import Account, BudgetIndex, index_budgets, is_of_model
+from inference.decisions.budgets import (
+    ROLLING,
+    Account,
+    BudgetIndex,
+    index_budgets,
+    is_of_model,
+)
 from inference.decisions.plan import Plan
 from inference.limits.admissions import Admission
 from inference.limits.counted import Counted, Known, counter_of
@@ -197,12 +203,14 @@ class Limiter:
             return Known(found)
 
         def is_apart(account: Account) -> bool:
-            name, period = "\0".join(account.subjects), account.period
+            name, ends_s = "\0".join(account.subjects), float(account.period.ends_s)
+            if account.budget.is_rolling:
+                ends_s = at_s + ROLLING[account.budget.period].length_s
             return self._names.is_apart(
                 account.budget.id,
                 requester.key_id,
                 name,
-                lasts_s=max(period.ends_s - at_s, 1.0),
+                lasts_s=max(ends_s - at_s, 1.0),
             )
 
         zone = self._organisations[requester.organisation_id].time_zone

@@ -8,6 +8,7 @@ from inference.contract.kinds import BudgetAction
 from inference.contract.snapshot import BudgetRecord
 from inference.decisions.admission import Bounds, Requester
 from inference.decisions.budgets import (
+    ROLLING,
     Account,
     account_key,
     accounts_of,
@@ -91,6 +92,7 @@ def until_s(purses: Iterable[Purse], at_s: float) -> float:
 
 def _purse(account: Account, shared_by: str, at_s: float) -> Purse:
     budget = account.budget
+    rolling = ROLLING[budget.period] if budget.is_rolling else None
     counter = Counter(
         key=account_key(account, shared_by=shared_by),
         organisation_id=budget.organisation_id,
@@ -98,6 +100,8 @@ def _purse(account: Account, shared_by: str, at_s: float) -> Purse:
         amount=amount_at(budget, at_s),
         is_refundable=budget.action is BudgetAction.BLOCK,
         ends_ms=account.period.ends_s * 1000,
+        step_ms=rolling.step_s * 1000 if rolling else 0,
+        steps=rolling.steps if rolling else 0,
     )
     throttle = _throttle(account, shared_by) if budget.action is BudgetAction.THROTTLE else None
     return Purse(account, counter, bool(shared_by), acts_from(budget, at_s), throttle)

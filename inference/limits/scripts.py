@@ -5,8 +5,10 @@ that may yet come back; `g:<holder>` and `l:<holder>` are one process's part. A 
 its part replaces what was there, so a repeated call, or one whose answer was lost, changes nothing.
 `d:<holder>` tells that its process was taken for dead, and what it had reserved was freed; should
 it speak again all the same, `late` counts what it had after all, `past` what of that went past the
-amount. `q` counts the questions that were put to holders, `a:<holder>` is the last one it answered,
-`t` when the last was put. Numbers of units are decimal text and go up to 2**63 - 1.
+amount. Of one that rolls, `b:<n>` is what was settled in its step `n`, `s` all of it, `n` the last
+step it was looked at in; what leaves it is taken off `g` in the name of the holder `~`. `q` counts
+the questions that were put to holders, `a:<holder>` is the last one it answered, `t` when the last
+was put. Numbers of units are decimal text and go up to 2**63 - 1.
 
 Processes are heard once a second. The clock that judges them runs no faster than `STEP` a call, so
 a store that stood still takes nobody for dead.
@@ -29,7 +31,8 @@ return {epoch, now - tonumber(string.match(epoch, ':(%d+)$'))}
 # ARGV: holder, its call's number, milliseconds after which a silent one is dead, channel, whether
 # this is a beat. Of each counter: length of the window in milliseconds (0: units are held until
 # they are given back; below: minus the time at which a budget's period ends, of which a dead
-# process's spending stays and its reservations come back), amount, window the holder speaks of ("":
+# process's spending stays and its reservations come back; `~<step>:<steps>`: the same of one that
+# rolls), amount, window the holder speaks of ("":
 # it knows of none), what it was
 # granted there, what of that may come back, what it booked since without knowing the window, how
 # many units it wants ahead, the question it answers. Then the number of requests, and of each: how
@@ -107,11 +110,43 @@ local function come_late(c, got, before)
     redis.call('HINCRBY', c.key, 'past', whole(c.past))
 end
 
+local function roll(c)
+    local key, n = c.key, math.floor(now / c.step)
+    local bucket = 'b:' .. whole(n)
+    local known = redis.call('HMGET', key, 'l', 's', 'n')
+    redis.call('HSET', key, 's', redis.call('HGET', key, 'g') or '0')
+    redis.call('HINCRBY', key, 's', minus(known[1] or '0'))
+    local settled = redis.call('HGET', key, 's')
+    if settled ~= (known[2] or '0') then
+        redis.call('HINCRBY', key, bucket, settled)
+        redis.call('HINCRBY', key, bucket, minus(known[2] or '0'))
+    end
+    if known[3] == whole(n) then return end
+    redis.call('HSET', key, 'n', whole(n))
+    local fields = redis.call('HGETALL', key)
+    for i = 1, #fields, 2 do
+        local past = tonumber(string.match(fields[i], '^b:(%d+)$'))
+        if past and past < n - c.steps then
+            local gone = minus(fields[i + 1])
+            redis.call('HINCRBY', key, 'g', gone)
+            redis.call('HINCRBY', key, 'g:~', gone)
+            redis.call('HINCRBY', key, 's', gone)
+            redis.call('HDEL', key, fields[i])
+        end
+    end
+    c.granted = redis.call('HGET', key, 'g') or '0'
+end
+
 local at, counters = 6, {}
 for i = 2, #KEYS do
     local key = KEYS[i]
     local c = {key = key, window = tonumber(ARGV[at]), amount = ARGV[at + 1], ends = 0, w = '0',
         late = 0, past = 0}
+    if not c.window then
+        local step, steps = string.match(ARGV[at], '^~(%d+):(%d+)$')
+        c.step, c.steps = tonumber(step), tonumber(steps)
+        c.window = -(now + (c.steps + 2) * c.step)
+    end
     local stored = redis.call('HGET', key, 'w')
     if c.window > 0 then
         local w = math.floor(now / c.window)
@@ -141,6 +176,7 @@ for i = 2, #KEYS do
     end
     c.granted = redis.call('HGET', key, 'g') or '0'
     if late ~= '0' then grant(c, late, false) end
+    if c.step then roll(c) end
     if answer ~= '0' and spoken == c.w then
         redis.call('HSET', key, 'a:' .. me, answer)
         redis.call('PUBLISH', channel, '!' .. key)

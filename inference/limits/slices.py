@@ -24,7 +24,8 @@ class Counter:
     are whole numbers up to 2**62.
 
     One of a budget counts to `ends_ms`, in milliseconds since the epoch. What is reserved of it is
-    held like that without a window, and what was spent stays, whatever becomes of its process.
+    held like that without a window, and what was spent stays, whatever becomes of its process. One
+    that rolls lets go of what was spent more than so many `steps` of `step_ms` ago.
     """
 
     key: str
@@ -33,6 +34,8 @@ class Counter:
     amount: int
     is_refundable: bool
     ends_ms: int = 0
+    step_ms: int = 0
+    steps: int = 0
 
     @property
     def is_slots(self) -> bool:

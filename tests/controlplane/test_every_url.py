@@ -75,6 +75,7 @@ NOUNS: Mapping[str, Noun] = {
     "switch": Noun(OF_A, OPERATORS),
     "replay": Noun(WHOLE, OPERATORS),
     **dict.fromkeys(ALERTS, Noun(WHOLE, OPERATORS)),
+    "service-level": Noun(WHOLE, frozenset()),
     "request": Noun(OF_A, frozenset()),
     "snapshot": Noun(WHOLE, OPERATORS),
     "audit": Noun(WHOLE, frozenset()),
@@ -87,9 +88,8 @@ NOUNS: Mapping[str, Noun] = {
 }
 # What isn't one row of a noun: who gets an answer that isn't a refusal.
 PLACES: Mapping[str, frozenset[str]] = {
-    "status": ANYBODY,
-    "api-schema": ANYBODY,
-    "api-docs": ANYBODY,
+    **dict.fromkeys(("status", "api-schema", "api-docs"), ANYBODY),
+    "slack-acts": frozenset(),
     "api-me": KNOWN,
     "me": KNOWN,
     "my": KNOWN,
@@ -242,6 +242,7 @@ def world(actor: Actor, make_standing_caller: Callable[..., Caller]) -> World:
         "replay": admin.made("/replays/", draft)["id"],
         "limit": admin.made("/limits/", limit)["id"],
         **_alerts(admin),
+        "service-level": admin.get("/routes/").json()["results"][0]["id"],
         "budget": admin.made("/budgets/", budget)["id"],
         "switch": admin.made("/switches/", switch)["id"],
         "price": admin.made("/prices/", {**price, "output_nanousd_per_mtok": "2"})["id"],

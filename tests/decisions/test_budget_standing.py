@@ -74,7 +74,7 @@ def test_periods_are_the_calendars(
 ) -> None:
     found = period_of(BudgetPeriod(kind), ZoneInfo(zone), at(moment, zone))
     assert (found.starts_s, found.ends_s) == (at(starts), at(ends))
-    before = previous_period(BudgetPeriod(kind), ZoneInfo(zone), found)
+    before = previous_period(budget(period=BudgetPeriod(kind)), ZoneInfo(zone), found)
     assert before.ends_s == found.starts_s
     assert period_of(BudgetPeriod(kind), ZoneInfo(zone), before.starts_s) == before
 
@@ -181,7 +181,10 @@ def test_another_amount_is_the_same_definition_and_another_zone_is_not() -> None
         definition_of(budget(scopes=(BudgetScope(BudgetSubject.TEAM),)), "UTC"),
     )
     assert told not in others
-    assert bucket_of(BudgetPeriod.DAY, 1_799.9) == 900
+    assert bucket_of(budget(period=BudgetPeriod.DAY), 1_799.9) == 900
+    rolling = budget(period=BudgetPeriod.DAY, is_rolling=True)
+    assert bucket_of(rolling, 3_599.9) == 1_800
+    assert definition_of(rolling, "UTC") != definition_of(budget(period=BudgetPeriod.DAY), "UTC")
 
 
 def test_what_counters_are_told() -> None:

@@ -5,14 +5,16 @@ Each budget is of an end user of its own, so that nobody else's spending counts.
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from secrets import token_hex
 from typing import Any
 
 import pytest
+import structlog
 
-from inference.contract import wire
+from inference.contract.wire import BUDGETS_SEEDED, LIMITS_DEAD_S
 from tests.faults.fleet import LONG, Fleet
 from tests.faults.streams import Stream
 from tests.faults.test_limits import Caller, kill_store, wait_applied
@@ -21,6 +23,8 @@ from tests.installation import wait_until
 from tests.upstream.script import Behaviour
 
 pytestmark = pytest.mark.fault
+
+log = structlog.get_logger(__name__)
 
 SOON_S = 60.0
 AMPLE = 10**15
@@ -102,12 +106,14 @@ def test_an_emptied_store_is_told_what_was_spent_and_lets_nobody_pass_a_budget(
         assert caller.statuses[200]
         store.unlink(*store.scan_iter(count=1_000))
         caller.ask_until(503)
-        wait_until(lambda: store.exists(wire.BUDGETS_SEEDED), SOON_S, "the ledger to be told")
+        wait_until(lambda: store.exists(BUDGETS_SEEDED), SOON_S, "the ledger to be told")
         caller.ask_until(429)
         assert caller.statuses[200] == 20 - 1
 
 
-def test_what_a_killed_gateway_process_had_reserved_comes_back(fleet: Fleet) -> None:
+def test_what_a_killed_gateway_process_had_reserved_comes_back_after_three_missed_beats(
+    fleet: Fleet,
+) -> None:
     near, far = fleet.gateways
     with budgeted(fleet, 40) as user:
         fleet.upstream.play(LONG)
@@ -118,6 +124,10 @@ def test_what_a_killed_gateway_process_had_reserved_comes_back(fleet: Fleet) -> 
         told: dict[int, Any] = {one["pid"]: one["vitals"] for one in far.debug()["processes"]}
         killed = max(told, key=lambda pid: told[pid]["requests"])
         os.kill(killed, signal.SIGKILL)
+        killed_s = time.monotonic()
         stream.wait()
         wait_until(lambda: near.chat(user=user)[0] == 200, SOON_S, "what was reserved to come back")
+        took_s = time.monotonic() - killed_s
+        log.info("came back", seconds=round(took_s, 2))
+        assert LIMITS_DEAD_S - 1.5 <= took_s <= 10 * LIMITS_DEAD_S
         wait_until(lambda: killed not in far.children and len(far.children) == 2, SOON_S, "a child")

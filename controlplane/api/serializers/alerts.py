@@ -5,6 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from controlplane.api.serializers.strict import NameOrIdField, OwnedSerializer, StrictSerializer
+from controlplane.decisions.alert_kinds import TRAITS
 from controlplane.models.kinds import (
     alert_kinds,
     alert_scopes,
@@ -14,11 +15,12 @@ from controlplane.models.kinds import (
     episode_states,
     severities,
 )
-from controlplane.services.alert_rules import LONGEST_FOR_S
-from controlplane.services.channels import MOST_RECIPIENTS, MOST_SECRET
+from controlplane.services.alert_rules import LONGEST_AGAIN_S, LONGEST_FOR_S, RUNBOOK_LENGTH
+from controlplane.services.channels import LONGEST_DIGEST_S, MOST_RECIPIENTS, MOST_SECRET
+from controlplane.services.rule_channels import MOST_STEPS
 from inference.decisions.egress import MAX_URL_LENGTH
 
-_LONGEST_WINDOW_S = 3_600
+_LONGEST_WINDOW_S = max(one.windows[1] for one in TRAITS.values())
 
 
 class SharedSerializer(OwnedSerializer):
@@ -40,6 +42,14 @@ class SharedSerializer(OwnedSerializer):
             is_so = value is None and self.instance.organisation_id is None
             return None if is_so else "This can't be changed."
         return super()._problem_with(name, value, fixed)
+
+
+_LOOKED_AT = frozenset(
+    (
+        *("value", "peak", "seen_at", "is_silenced", "subject_name", "detail"),
+        *("told_at", "reminded_at", "escalated"),
+    )
+)
 
 
 class AlertSerializer(StrictSerializer):
@@ -81,10 +91,21 @@ class AlertSerializer(StrictSerializer):
     told_at = serializers.DateTimeField(
         read_only=True, allow_null=True, help_text="When messages about it were queued."
     )
+    reminded_at = serializers.DateTimeField(
+        read_only=True, allow_null=True, help_text="When anybody was last told of it."
+    )
+    escalated = serializers.IntegerField(
+        read_only=True, help_text="How many steps were told for want of anybody taking it up."
+    )
+    is_flapping = serializers.BooleanField(
+        read_only=True, help_text="It fired three times within an hour, and ends slowly."
+    )
+    detail = serializers.CharField(read_only=True, help_text="What its value was compared with.")
+    runbook = serializers.CharField(read_only=True)
 
     def _problem_with(self, name: str, value: Any, fixed: frozenset[str]) -> str | None:
         # what was looked at meanwhile is no change of who sends back what he read
-        if name in ("value", "peak", "seen_at", "is_silenced", "subject_name"):
+        if name in _LOOKED_AT:
             return None
         return super()._problem_with(name, value, fixed)
 
@@ -95,7 +116,14 @@ class ChannelNamesField(serializers.ListField):
     child = serializers.CharField(max_length=100)
 
     def get_attribute(self, instance: Any) -> list[str]:
-        return sorted(one.name for one in instance.channels.all())
+        return list(instance.channel_names)
+
+
+class EscalationField(ChannelNamesField):
+    """Names of the channels that are told after those, in their order."""
+
+    def get_attribute(self, instance: Any) -> list[str]:
+        return list(instance.escalation)
 
 
 class AlertRuleSerializer(SharedSerializer):
@@ -120,6 +148,12 @@ class AlertRuleSerializer(SharedSerializer):
         max_value=_LONGEST_WINDOW_S,
         help_text="What the value is of, in whole minutes; 0 for kinds that are of one moment.",
     )
+    clears_at = serializers.FloatField(
+        required=False,
+        allow_null=True,
+        help_text="It is over once the value is below this; null: below nine tenths of "
+        "`threshold`.",
+    )
     for_s = serializers.IntegerField(
         required=False, min_value=0, max_value=LONGEST_FOR_S, help_text="So long before it fires."
     )
@@ -129,6 +163,26 @@ class AlertRuleSerializer(SharedSerializer):
     )
     tells_resolved = serializers.BooleanField(
         required=False, help_text="Whether the end is told too."
+    )
+    reminds_every_s = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=LONGEST_AGAIN_S,
+        help_text="Told again so often as long as nobody takes it up; 0 is never.",
+    )
+    escalation = EscalationField(
+        required=False,
+        max_length=MOST_STEPS,
+        help_text="Channels by name or id; each is told after `escalates_after_s` more.",
+    )
+    escalates_after_s = serializers.IntegerField(
+        required=False, min_value=0, max_value=LONGEST_AGAIN_S, help_text="0 is never."
+    )
+    runbook = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        max_length=RUNBOOK_LENGTH,
+        help_text="Address of what to do; messages link to it.",
     )
     is_enabled = serializers.BooleanField(required=False)
     condition = serializers.CharField(read_only=True, help_text="The same in words.")
@@ -176,7 +230,19 @@ class SilenceSerializer(SharedSerializer):
         help_text="The place, as alerts have it; null: every place.",
     )
     reason = serializers.CharField(max_length=200)
-    ends_at = serializers.DateTimeField(help_text="Within 30 days.")
+    ends_at = serializers.DateTimeField(help_text="Within 30 days; of what recurs within a year.")
+    weekdays = serializers.ListField(
+        child=serializers.IntegerField(min_value=0, max_value=6),
+        required=False,
+        max_length=7,
+        help_text="Days on which it recurs, 0 is Monday; empty: it holds all the time.",
+    )
+    from_time = serializers.TimeField(
+        required=False, allow_null=True, help_text="Of the organisation's clocks; with `weekdays`."
+    )
+    until_time = serializers.TimeField(
+        required=False, allow_null=True, help_text="May be of the next day; with `weekdays`."
+    )
     created_by = serializers.CharField(read_only=True)
 
 
@@ -207,12 +273,43 @@ class ChannelSerializer(SharedSerializer):
         allow_null=True,
         max_length=MOST_SECRET,
         trim_whitespace=False,
-        help_text="Of webhooks: what messages are signed with, 16 characters at least.",
+        help_text="Of webhooks what messages are signed with, of bots of Slack their token; 16 "
+        "characters at least.",
     )
     has_secret = serializers.BooleanField(read_only=True)
     secret_last4 = serializers.CharField(read_only=True)
+    conversation = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        max_length=80,
+        help_text="Of bots of Slack: the id of the Slack channel, such as C0123456789.",
+    )
+    signing_secret = serializers.CharField(
+        write_only=True,
+        required=False,
+        allow_null=True,
+        max_length=MOST_SECRET,
+        trim_whitespace=False,
+        help_text="Of bots of Slack: what Slack signs with; without it messages have no buttons.",
+    )
+    has_signing_secret = serializers.BooleanField(read_only=True)
     tells_switches = serializers.BooleanField(
         required=False, help_text="Whether it is told when a kill switch is thrown or removed."
+    )
+    digest_s = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=LONGEST_DIGEST_S,
+        help_text="What comes within so long is told as one message; 0 is at once.",
+    )
+    quiet_from = serializers.TimeField(
+        required=False, allow_null=True, help_text="Of the organisation's clocks; UTC without one."
+    )
+    quiet_until = serializers.TimeField(
+        required=False, allow_null=True, help_text="May be of the next day."
+    )
+    critical_passes = serializers.BooleanField(
+        required=False, help_text="Whether what is critical is neither collected nor kept back."
     )
     is_enabled = serializers.BooleanField(required=False)
     disabled_reason = serializers.CharField(
@@ -236,7 +333,8 @@ class ChannelSerializer(SharedSerializer):
 
 
 class DeliverySerializer(StrictSerializer):
-    """One message by one channel. POST sends a test; `state` queued sends a failed one again."""
+    """One message by one channel. POST sends a test; `state` queued sends one again that failed
+    or is unknown."""
 
     create_only = frozenset({"channel"})
 
@@ -259,3 +357,10 @@ class DeliverySerializer(StrictSerializer):
         read_only=True, allow_null=True, help_text="What the receiver answered last."
     )
     error = serializers.CharField(read_only=True, help_text="Why the last attempt failed.")
+    is_uncertain = serializers.BooleanField(
+        read_only=True, help_text="An attempt may have reached the receiver though nobody heard."
+    )
+    receipt = serializers.CharField(read_only=True, help_text="What the receiver calls it.")
+    digest_id = serializers.CharField(
+        read_only=True, allow_null=True, help_text="The message that told it together with others."
+    )

@@ -175,7 +175,10 @@ class BudgetVerdictSerializer(serializers.Serializer[Any]):
         child=serializers.CharField(), help_text="Those it counts it for, one for each scope."
     )
     period = _word(BudgetPeriod)
-    ends_at = serializers.DateTimeField(help_text="When the period of this request ends.")
+    is_rolling = serializers.BooleanField()
+    ends_at = serializers.DateTimeField(
+        allow_null=True, help_text="When the period of this request ends; null: it rolls."
+    )
     amount_nanousd = serializers.CharField(help_text=f"{_MONEY} What may be spent in its period.")
     left_nanousd = serializers.CharField(
         help_text=f"{_MONEY} All of it where `is_spending_known` is false."

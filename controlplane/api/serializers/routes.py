@@ -5,6 +5,7 @@ from rest_framework import serializers
 from controlplane.api.serializers.route_rules import RuleSerializer
 from controlplane.api.serializers.route_targets import TargetSerializer
 from controlplane.api.serializers.strict import BoundedNumberField, OwnedSerializer, whole
+from controlplane.decisions.service_levels import OBJECTIVE_BOUNDS
 from controlplane.models.kinds import accountings, degradation_steps, strategies, task_classes
 from controlplane.models.rows import public_name
 from inference.contract.params import MAX_ALIASES, MAX_RULES, ROUTE_BOUNDS
@@ -82,6 +83,24 @@ class RouteSerializer(OwnedSerializer):
         required=False,
         help_text="Of requests that neither say what kind of answer they want nor have a key that "
         "does.",
+    )
+    objective_availability_percent = BoundedNumberField(
+        OBJECTIVE_BOUNDS["objective_availability_percent"],
+        required=False,
+        allow_null=True,
+        help_text="Share of requests that are to be answered; null: no objective.",
+    )
+    objective_first_token_p50_ms = whole(
+        OBJECTIVE_BOUNDS["objective_first_token_p50_ms"],
+        required=False,
+        allow_null=True,
+        help_text="Within which half of the streams are to have their first token.",
+    )
+    objective_first_token_p99_ms = whole(
+        OBJECTIVE_BOUNDS["objective_first_token_p99_ms"],
+        required=False,
+        allow_null=True,
+        help_text="Within which 99 in 100 streams are to have their first token.",
     )
     degradation = serializers.ListField(
         child=serializers.ChoiceField(choices=degradation_steps()),

@@ -78,6 +78,19 @@ class NanoUsdField(serializers.Field[int, Any, str, Any]):
         return str(value)
 
 
+@extend_schema_field(
+    {"type": "string", "pattern": "^-?[0-9]{1,19}$", "description": "Whole nano-USD"}
+)
+class SignedNanoUsdField(serializers.Field[int, Any, str, Any]):
+    """Money that is told only, as text; corrections may bring it below 0."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(read_only=True, **options)
+
+    def to_representation(self, value: int) -> str:
+        return str(value)
+
+
 def whole(bound: Bound, **options: Any) -> serializers.IntegerField:
     """A whole number within the contract's bounds."""
     most = _LARGEST_COUNT if bound.maximum is None else int(bound.maximum)

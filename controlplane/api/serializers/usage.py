@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from django.utils import timezone
 from rest_framework import serializers
 
-from controlplane.api.serializers.strict import NanoUsdField
+from controlplane.api.serializers.strict import SignedNanoUsdField
 from controlplane.selectors.usage_queries import (
     FILTERS,
     GROUPS,
@@ -100,7 +100,7 @@ class UsageSumsSerializer(serializers.Serializer[Any]):
     prompt_tokens = serializers.IntegerField()
     completion_tokens = serializers.IntegerField()
     cached_tokens = serializers.IntegerField()
-    cost_nanousd = NanoUsdField(help_text="Sum of what has a price.")
+    cost_nanousd = SignedNanoUsdField(help_text="Sum of what has a price.")
     unknown_usage = serializers.IntegerField(help_text="Attempts whose tokens nobody knows.")
     unknown_cost = serializers.IntegerField(help_text="Requests without a price.")
 

@@ -14,6 +14,12 @@ class UserSerializer(StrictSerializer):
     email = serializers.EmailField(max_length=254, required=False, allow_blank=True)
     first_name = serializers.CharField(max_length=150, required=False, allow_blank=True)
     last_name = serializers.CharField(max_length=150, required=False, allow_blank=True)
+    slack_id = serializers.CharField(
+        max_length=32,
+        required=False,
+        allow_blank=True,
+        help_text="Member's id in Slack, such as U0123456789: whose acts there count as his.",
+    )
     is_active = serializers.BooleanField(
         required=False, help_text="Switching off ends sessions and password."
     )

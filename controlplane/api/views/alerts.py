@@ -121,7 +121,7 @@ class AlertRuleView(Shared, Changing, Removing):
     def preview(self, request: Request, pk: str) -> Response:
         """Tell what the rule would have done over the last day."""
         rule: AlertRule = self.get_object()
-        terms = Terms(rule.threshold, rule.for_s)
+        terms = Terms(rule.threshold, rule.for_s, rule.clears_at)
         found = preview(Question.of(rule), terms, timezone.now())
         return Response(PreviewSerializer(_told(found)).data)
 
@@ -221,5 +221,6 @@ class DeliveryView(Changing, Creating, NounView):
         if changes.get("state") == row.state:
             return
         if changes.get("state") != DeliveryState.QUEUED:
-            raise Invalid.field("state", "A failed message can be queued again, nothing else.")
+            told = "A message that failed, or is unknown, can be queued again, nothing else."
+            raise Invalid.field("state", told)
         resend(self.actor, delivery_id=row.pk, expected_version=expected_version)

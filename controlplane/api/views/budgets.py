@@ -54,7 +54,8 @@ class BudgetView(Bulk, Creating, Changing, Removing):
         names = list_scope_names(self.access, rows)
         for row in rows:
             about = scopes_words(row.scopes, names)
-            row.counts = budget_words(row.amount_nanousd, row.period, about)
+            told = budget_words(row.amount_nanousd, row.period, about, is_rolling=row.is_rolling)
+            row.counts = told
 
     def make(self, organisation: Organisation, values: dict[str, Any]) -> Any:
         return create_budget(self.actor, organisation=organisation, **values)

@@ -44,11 +44,12 @@ class UsageView(TenantView):
             "time_zone": usage.zone.key,
             "total": usage.total,
             "is_reconciled": usage.is_reconciled,
-            "results": [_flat(row) for row in usage.rows],
+            "results": [flat_row(row) for row in usage.rows],
         }
         return Response(UsageSerializer(answer).data)
 
 
-def _flat(row: UsageRow) -> dict[str, Any]:
+def flat_row(row: UsageRow) -> dict[str, Any]:
+    """A row with its sums beside its name, as answers have it."""
     values = asdict(row)
     return {**values.pop("sums"), **values}

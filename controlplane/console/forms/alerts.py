@@ -1,49 +1,38 @@
-"""Forms of alert rules, channels and silences."""
+"""The form of alert rules, and what forms of what may be the installation's have in common."""
 
-import re
-from collections.abc import Mapping
-from datetime import timedelta
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from django.core.exceptions import ValidationError
-from django.core.validators import validate_email
 from django.forms import (
     BooleanField,
     CharField,
     CheckboxSelectMultiple,
     ChoiceField,
-    DateTimeField,
     FloatField,
     MultipleChoiceField,
-    PasswordInput,
-    Textarea,
     URLField,
 )
-from django.utils import timezone
 
 from controlplane.console.forms.base import NounForm, Values
 from controlplane.decisions.alert_kinds import (
     TRAITS,
     AlertKind,
     AlertScope,
-    ChannelKind,
     Severity,
     seconds_words,
     value_words,
 )
 from controlplane.errors import Invalid
-from controlplane.models import Channel, Organisation
+from controlplane.models import Organisation
 from controlplane.models.kinds import severities
 from controlplane.models.rows import LABEL_LENGTH
-from controlplane.notify.registry import REGISTRY
-from controlplane.selectors.alerts import in_organisation, list_alert_rules, list_channels
+from controlplane.selectors.alerts import in_organisation, list_channels
 from controlplane.selectors.names import list_names
-from controlplane.services.alert_rules import find_place
-from controlplane.services.channels import LEAST_SECRET, MOST_SECRET
-from inference.decisions.egress import MAX_URL_LENGTH
+from controlplane.services.alert_rules import RUNBOOK_LENGTH, find_place
 
 EVERYWHERE = "is_everywhere"
-_WINDOWS = (0, 60, 300, 600, 900, 1_800, 3_600)
+_WINDOWS = (0, 60, 300, 600, 900, 1_800, 3_600, 21_600, 259_200)
+_AGAIN = (0, 300, 900, 1_800, 3_600, 14_400, 86_400)
 _WAITS = (0, 30, 60, 120, 300, 600, 900, 1_800, 3_600)
 _SCOPES = {
     AlertScope.POOL.value: "one pool, or each",
@@ -52,17 +41,37 @@ _SCOPES = {
     AlertScope.ORGANISATION.value: "the whole organisation",
     AlertScope.ALL.value: "the whole installation",
 }
-ENDS = [
-    ("3600", "in 1 hour"),
-    ("14400", "in 4 hours"),
-    ("86400", "in 24 hours"),
-    ("259200", "in 3 days"),
-    ("604800", "in 7 days"),
-]
 
 
 def _window_words(seconds: int) -> str:
     return seconds_words(seconds) if seconds else "as is usual for it"
+
+
+def _again_words(seconds: int) -> str:
+    return f"every {seconds_words(seconds)}" if seconds else "never"
+
+
+def _after_words(seconds: int) -> str:
+    return seconds_words(seconds) if seconds else "never"
+
+
+_LENGTHS: Mapping[str, Callable[[int], str]] = {
+    "window_s": _window_words,
+    "for_s": seconds_words,
+    "reminds_every_s": _again_words,
+    "escalates_after_s": _after_words,
+}
+
+
+class NamesField(CharField):
+    """Names with commas between them, as a list without repeats."""
+
+    def clean(self, value: Any) -> Any:
+        names = [one.strip() for one in (super().clean(value) or "").split(",")]
+        return list(dict.fromkeys(one for one in names if one))
+
+    def prepare_value(self, value: Any) -> Any:
+        return ", ".join(value) if isinstance(value, list) else value
 
 
 class SharedForm(NounForm):
@@ -97,14 +106,16 @@ class AlertRuleForm(SharedForm):
     fixed: ClassVar[frozenset[str]] = frozenset({EVERYWHERE})
     risky: ClassVar[frozenset[str]] = frozenset(
         (
-            *("kind", "scope", "scope_id", "threshold", "window_s", "for_s", "severity"),
-            *("channels", "tells_resolved", "is_enabled"),
+            *("kind", "scope", "scope_id", "threshold", "clears_at", "window_s", "for_s"),
+            *("severity", "channels", "tells_resolved", "reminds_every_s", "escalation"),
+            *("escalates_after_s", "is_enabled"),
         )
     )
     groups = (
         ("What is watched", ("kind", "scope", "scope_id", "window_s")),
-        ("When it fires", ("threshold", "for_s", "severity")),
-        ("Who is told", ("channels", "tells_resolved")),
+        ("When it fires", ("threshold", "for_s", "clears_at", "severity")),
+        ("Who is told", ("channels", "tells_resolved", "reminds_every_s", "runbook")),
+        ("If nobody takes it up", ("escalates_after_s", "escalation")),
         ("", ("is_enabled", EVERYWHERE)),
     )
 
@@ -142,6 +153,11 @@ class AlertRuleForm(SharedForm):
         initial="60",
         choices=[(str(one), seconds_words(one)) for one in _WAITS],
     )
+    clears_at = FloatField(
+        label="Over below",
+        required=False,
+        help_text="Empty: below nine tenths of that value.",
+    )
     severity = ChoiceField(label="Severity", choices=severities, initial=Severity.WARNING.value)
     channels = MultipleChoiceField(
         label="Channels",
@@ -150,6 +166,31 @@ class AlertRuleForm(SharedForm):
         help_text="None: it shows in the console alone.",
     )
     tells_resolved = BooleanField(label="Tell the end too", required=False, initial=True)
+    reminds_every_s = ChoiceField(
+        label="Tell it again",
+        required=False,
+        initial="0",
+        choices=[(str(one), _again_words(one)) for one in _AGAIN],
+        help_text="As long as it is open and nobody has taken it up.",
+    )
+    runbook = URLField(
+        label="Runbook",
+        required=False,
+        assume_scheme="https",
+        max_length=RUNBOOK_LENGTH,
+        help_text="What to do about it; messages link to it.",
+    )
+    escalates_after_s = ChoiceField(
+        label="Tell the next channel after",
+        required=False,
+        initial="0",
+        choices=[(str(one), _after_words(one)) for one in _AGAIN],
+    )
+    escalation = NamesField(
+        label="Next channels",
+        required=False,
+        help_text="Names in their order, with commas; one is told after each such time.",
+    )
     is_enabled = BooleanField(label="On", required=False, initial=True)
 
     def prepare(self) -> None:
@@ -164,7 +205,7 @@ class AlertRuleForm(SharedForm):
         if not self.scope.access.is_platform_admin:
             scopes = [one for one in _SCOPES.items() if one[0] != AlertScope.ALL]
             self.fields["scope"].choices = scopes  # type: ignore[attr-defined]
-        for name, words in (("window_s", _window_words), ("for_s", seconds_words)):
+        for name, words in _LENGTHS.items():
             self._offer_own(name, words)
         asked = self.initial.get("scope_id")
         if asked:
@@ -182,7 +223,7 @@ class AlertRuleForm(SharedForm):
     def initial_of(cls, row: Any) -> dict[str, Any]:
         found = super().initial_of(row)
         found.pop(EVERYWHERE, None)
-        return found | {"channels": sorted(one.name for one in row.channels.all())}
+        return found | {"channels": row.channel_names, "escalation": row.escalation}
 
     def clean(self) -> dict[str, Any]:
         """Take the kind's own values where none are given, and find the place that is meant."""
@@ -194,7 +235,8 @@ class AlertRuleForm(SharedForm):
                 found["threshold"] = traits.threshold
             given = int(found.get("window_s") or 0)
             found["window_s"] = (given or traits.window_s) if traits.window_s else 0
-        found["for_s"] = int(found.get("for_s") or 0)
+        for name in ("for_s", "reminds_every_s", "escalates_after_s"):
+            found[name] = int(found.get(name) or 0)
         found["channels"] = sorted(found.get("channels") or ())
         try:
             asked = found.get("scope_id") or None
@@ -205,14 +247,14 @@ class AlertRuleForm(SharedForm):
         return found
 
     def shown(self, name: str, value: Any) -> str:
-        if name == "threshold" and value is not None:
+        if name in ("threshold", "clears_at") and value is not None:
             kind = getattr(self, "cleaned_data", {}).get("kind") or getattr(self.row, "kind", "")
             return value_words(kind, float(value)) if kind else str(value)
-        if name in ("window_s", "for_s") and value is not None:
-            if name == "window_s":
-                return seconds_words(int(value)) if int(value) else "the moment"
-            return seconds_words(int(value))
-        if name == "channels":
+        if name == "window_s" and value is not None and not int(value):
+            return "the moment"
+        if name in _LENGTHS and value is not None:
+            return _LENGTHS[name](int(value))
+        if name in ("channels", "escalation"):
             return ", ".join(value or ()) or "none"
         if name == "kind" and value:
             return TRAITS[AlertKind(value)].title
@@ -222,157 +264,3 @@ class AlertRuleForm(SharedForm):
 
     def unset(self, name: str) -> str:
         return "each, or the whole" if name == "scope_id" else super().unset(name)
-
-
-class RecipientsField(CharField):
-    """Addresses with commas, blanks or line breaks between them, as a list without repeats."""
-
-    def clean(self, value: Any) -> Any:
-        words = [one for one in re.split(r"[,;\s]+", super().clean(value) or "") if one]
-        for word in words:
-            try:
-                validate_email(word)
-            except ValidationError as error:
-                raise ValidationError(f"{word} is no mail address.") from error
-        return list(dict.fromkeys(words))
-
-    def prepare_value(self, value: Any) -> Any:
-        return "\n".join(value) if isinstance(value, list) else value
-
-
-class ChannelForm(SharedForm):
-    """A channel. Its kind is chosen once; of address and secret, empty keeps what is there."""
-
-    fixed: ClassVar[frozenset[str]] = frozenset({"kind", EVERYWHERE})
-    secrets: ClassVar[frozenset[str]] = frozenset({"url", "secret"})
-    risky: ClassVar[frozenset[str]] = frozenset(("recipients", "url", "secret", "is_enabled"))
-
-    name = CharField(label="Name", max_length=LABEL_LENGTH, help_text="Who is reached by it.")
-    kind = ChoiceField(
-        label="Kind", choices=[(kind.value, one.label) for kind, one in REGISTRY.items()]
-    )
-    recipients = RecipientsField(
-        label="Recipients",
-        required=False,
-        widget=Textarea({"rows": 3}),
-        help_text="Of mail: addresses, one a line or with commas.",
-    )
-    url = URLField(
-        label="Address",
-        required=False,
-        assume_scheme="https",
-        max_length=MAX_URL_LENGTH,
-        widget=PasswordInput({"autocomplete": "off"}),
-        help_text="Of Slack and webhooks. Of Slack it is a secret itself, so only its host is "
-        "shown later.",
-    )
-    secret = CharField(
-        label="Secret",
-        required=False,
-        min_length=LEAST_SECRET,
-        max_length=MOST_SECRET,
-        strip=False,
-        widget=PasswordInput({"autocomplete": "off"}),
-        help_text="Of webhooks: what messages are signed with. It is never shown again.",
-    )
-    tells_switches = BooleanField(
-        label="Tell kill switches", required=False, help_text="Each one thrown or removed."
-    )
-    is_enabled = BooleanField(
-        label="On", required=False, initial=True, help_text="Off: nothing is sent, nor kept."
-    )
-
-    def prepare(self) -> None:
-        super().prepare()
-        if self.row is None:
-            return
-        takes = REGISTRY[ChannelKind(self.row.kind)].takes
-        for name in ("recipients", "url", "secret"):
-            if name not in takes:
-                del self.fields[name]
-            elif name in self.secrets:
-                self.fields[name].help_text = "Empty: as it is."
-
-    @classmethod
-    def initial_of(cls, row: Channel) -> dict[str, Any]:
-        shown = ("name", "recipients", "tells_switches", "is_enabled")
-        return {name: getattr(row, name) for name in shown}
-
-    def values(self) -> dict[str, Any]:
-        found = super().values()
-        return {
-            name: (value or None) if name in self.secrets else value
-            for name, value in found.items()
-        }
-
-    def shown(self, name: str, value: Any) -> str:
-        if name == "recipients":
-            return ", ".join(value or ()) or "none"
-        return super().shown(name, value)
-
-
-class SilenceForm(SharedForm):
-    """A new silence: what is kept quiet, and until when."""
-
-    rule = ChoiceField(label="Rule", required=False)
-    subject_id = CharField(
-        label="Place",
-        required=False,
-        max_length=255,
-        help_text="Its id, as the page of an alert has it. Empty: every place.",
-    )
-    ends = ChoiceField(label="Ends", choices=ENDS, initial="3600")
-    told = CharField(label="Why", max_length=200, help_text="Stands in the list for all to see.")
-
-    def prepare(self) -> None:
-        super().prepare()
-        rules = in_organisation(list_alert_rules(self.scope.access), self.scope.organisation)
-        named = list(rules.order_by("name").values_list("pk", "name"))
-        self.fields["rule"].choices = [("", "every rule"), *named]  # type: ignore[attr-defined]
-
-    def values(self) -> dict[str, Any]:
-        """Values as the service takes them; the end counts from now on."""
-        found = super().values()
-        seconds = int(found.pop("ends", 0))
-        found["ends_at"] = timezone.now() + timedelta(seconds=seconds)
-        found["reason"] = found.pop("told", "")
-        for name in ("rule", "subject_id"):
-            found[name] = found.get(name) or None
-        return found
-
-    def document(self, values: Values) -> dict[str, Any]:
-        told: dict[str, Any] = dict(values)
-        return super().document(told | {"ends_at": told["ends_at"].isoformat(timespec="seconds")})
-
-
-class SilenceEditForm(NounForm):
-    """A silence that lasts: its end and its reason."""
-
-    told = CharField(label="Why", max_length=200)
-    ends_at = DateTimeField(label="Ends", help_text="Within 30 days.")
-
-    def prepare(self) -> None:
-        self.fields["ends_at"].label = f"Ends, {self.scope.zone.key}"
-
-    @classmethod
-    def initial_of(cls, row: Any) -> dict[str, Any]:
-        return {"told": row.reason, "ends_at": row.ends_at}
-
-    def values(self) -> dict[str, Any]:
-        return _as_service(super().values())
-
-    def base_of(self, values: Values) -> dict[str, Any]:
-        return super().base_of(_as_service(values))
-
-    def plain(self, name: str, value: Any) -> Any:
-        if name == "ends_at" and value is not None and not isinstance(value, str):
-            # controls of times know minutes alone: what they can't hold is no difference
-            return value.replace(second=0, microsecond=0).isoformat()
-        return super().plain(name, value)
-
-    def label(self, name: str) -> str:
-        return super().label("told" if name == "reason" else name)
-
-
-def _as_service(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {"reason" if name == "told" else name: value for name, value in values.items()}

@@ -39,6 +39,7 @@ from controlplane.console.targets import (
     told,
 )
 from controlplane.decisions.route_rules import REFERENCES, document_of
+from controlplane.decisions.service_levels import OBJECTIVE_BOUNDS
 from controlplane.models import Route
 from controlplane.models.kinds import accountings, degradation_steps, strategies, task_classes
 from controlplane.selectors.pools import list_pools
@@ -64,6 +65,7 @@ class RouteForm(NounForm):
         ("When workers are busy", (*_BUSY, "degradation")),
         ("Limits of one request", (*_TRIES, "default_max_output_tokens", *_TIMES)),
         ("Streams", ("keep_alive_ms",)),
+        ("Objectives", tuple(OBJECTIVE_BOUNDS)),
     )
 
     name = CharField(
@@ -173,6 +175,27 @@ class RouteForm(NounForm):
         choices=accountings,
         initial=Accounting.LENIENT.value,
         help_text="If an event can't be written: strict refuses, lenient serves and counts it.",
+    )
+
+    objective_availability_percent = FloatField(
+        label="Answered, %",
+        **bounds_of(OBJECTIVE_BOUNDS["objective_availability_percent"]),
+        required=False,
+        initial=99.99,
+        help_text="What alerts and the page of service levels compare with; no request is "
+        "treated otherwise. Empty: none.",
+    )
+    objective_first_token_p50_ms = IntegerField(
+        label="First token of half of them within, ms",
+        **bounds_of(OBJECTIVE_BOUNDS["objective_first_token_p50_ms"]),
+        required=False,
+        initial=200,
+    )
+    objective_first_token_p99_ms = IntegerField(
+        label="First token of 99 in 100 within, ms",
+        **bounds_of(OBJECTIVE_BOUNDS["objective_first_token_p99_ms"]),
+        required=False,
+        initial=2_000,
     )
 
     def prepare(self) -> None:

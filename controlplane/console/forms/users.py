@@ -85,7 +85,13 @@ class UserForm(NounForm):
     email = EmailField(label="E-mail", required=False)
     first_name = CharField(label="First name", max_length=150, required=False)
     last_name = CharField(label="Last name", max_length=150, required=False)
-    risky = frozenset({"username", "email"})
+    slack_id = CharField(
+        label="Member in Slack",
+        max_length=32,
+        required=False,
+        help_text="Its id, such as U0123456789: what is done there by it counts as done by them.",
+    )
+    risky = frozenset({"username", "email", "slack_id"})
 
 
 class BindingForm(PlacedForm):

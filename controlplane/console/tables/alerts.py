@@ -1,5 +1,6 @@
 """The tables of alerts, their rules, silences, channels and messages."""
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -45,14 +46,21 @@ _DELIVERIES = {
     DeliveryState.QUEUED.value: State("Waits", "clock", "idle"),
     DeliveryState.SENDING.value: State("Being sent", "clock", "info"),
     DeliveryState.SENT.value: State("Sent", "ok", "ok"),
+    DeliveryState.HELD.value: State("Kept back", "pause", "idle"),
+    DeliveryState.FOLDED.value: State("In a digest", "ok", "ok"),
     DeliveryState.FAILED.value: State("Given up", "crit", "crit"),
+    DeliveryState.UNKNOWN.value: State("Unknown", "warn", "warn"),
 }
 _TELLS = {
     DeliveryKind.FIRED.value: "an alert",
-    DeliveryKind.REMINDED.value: "an alert, after a snooze",
+    DeliveryKind.REMINDED.value: "an alert, again",
+    DeliveryKind.ESCALATED.value: "an alert nobody took up",
+    DeliveryKind.UPDATED.value: "what was done about an alert",
+    DeliveryKind.DIGEST.value: "several at once",
     DeliveryKind.RESOLVED.value: "an alert's end",
     DeliveryKind.SWITCHED.value: "a kill switch",
     DeliveryKind.TEST.value: "a test",
+    DeliveryKind.REPORT.value: "a report",
 }
 
 
@@ -75,8 +83,11 @@ def words_of_state(state: str) -> str:
 def state_of_alert(row: Any) -> State:
     """How far people are with it; quiet is told of what still holds."""
     state = _STATES[row.state]
-    is_quiet = row.is_silenced and row.state != EpisodeState.RESOLVED
-    return State(f"{state.words}, silenced", "pause", "idle") if is_quiet else state
+    if row.state == EpisodeState.RESOLVED:
+        return state
+    if row.is_silenced:
+        return State(f"{state.words}, silenced", "pause", "idle")
+    return replace(state, words=f"{state.words}, flapping") if row.is_flapping else state
 
 
 def place_of(row: Episode) -> str:
@@ -99,7 +110,7 @@ def where_of(row: Channel) -> str:
     if row.kind == ChannelKind.EMAIL:
         more = f" and {len(row.recipients) - 2} more" if len(row.recipients) > 2 else ""
         return ", ".join(row.recipients[:2]) + more
-    return row.host
+    return row.conversation or row.host
 
 
 def state_of_delivery(row: Delivery) -> State:
@@ -230,7 +241,8 @@ class AlertRuleTable(NounTable):
         return severity_chip(value)
 
     def render_channels(self, record: AlertRule) -> str:
-        return ", ".join(sorted(one.name for one in record.channels.all())) or "the console alone"
+        told = ", ".join(record.channel_names) or "the console alone"
+        return f"{told}; later {', '.join(record.escalation)}" if record.escalation else told
 
     def render_state(self, record: Any) -> SafeString:
         return chip(state_of_rule(record))

@@ -45,7 +45,8 @@ class BudgetTable(NounTable):
         self.standings: Mapping[str, Standing] = {}
 
     def render_amount_nanousd(self, record: Budget) -> str:
-        return f"{dollars(record.amount_nanousd)} {period_words(record.period)}"
+        words = period_words(record.period, is_rolling=record.is_rolling)
+        return f"{dollars(record.amount_nanousd)} {words}"
 
     def render_scopes(self, record: Budget) -> str:
         return scopes_words(record.scopes, self.names)
@@ -77,4 +78,6 @@ class BudgetTable(NounTable):
 
     def render_ends(self, record: Budget) -> SafeString | str:
         standing = self.standings.get(record.pk)
+        if record.is_rolling:
+            return "bit by bit"
         return UNKNOWN if standing is None else when(standing.ends_at, self.scope, self.now)

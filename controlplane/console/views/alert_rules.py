@@ -1,6 +1,6 @@
 """The pages of alert rules and silences."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from django.utils import timezone
@@ -12,12 +12,8 @@ from controlplane.console.deleting import DeletePage
 from controlplane.console.details import DetailPage, Fact, State
 from controlplane.console.editing import EditPage
 from controlplane.console.formats import clock
-from controlplane.console.forms.alerts import (
-    EVERYWHERE,
-    AlertRuleForm,
-    SilenceEditForm,
-    SilenceForm,
-)
+from controlplane.console.forms.alerts import EVERYWHERE, AlertRuleForm
+from controlplane.console.forms.silences import SilenceEditForm, SilenceForm, days_words
 from controlplane.console.lists import Empty, NounTable
 from controlplane.console.nouns import ALERT_RULES, ALERTS, SILENCES
 from controlplane.console.reviews import Check, Impact, checks_of
@@ -29,7 +25,12 @@ from controlplane.console.tables.alerts import (
     value_words,
 )
 from controlplane.console.views.alerts import HIDDEN, TabPage
-from controlplane.decisions.alert_kinds import AlertScope, condition_words, place_words
+from controlplane.decisions.alert_kinds import (
+    AlertScope,
+    condition_words,
+    place_words,
+    seconds_words,
+)
 from controlplane.decisions.alerts import Terms
 from controlplane.models import AlertRule, Silence
 from controlplane.selectors.alert_filters import AlertRuleFilters, SilenceFilters
@@ -77,7 +78,7 @@ class RuleDetail(DetailPage):
 
     def facts_of(self, row: AlertRule) -> Sequence[Fact]:
         names = list_names(self.scope.access, {one for one in (row.scope_id,) if one})
-        channels = ", ".join(sorted(one.name for one in row.channels.all()))
+        channels = ", ".join(row.channel_names)
         home = "this organisation" if row.organisation_id else "the whole installation"
         return (
             Fact("Fires at", condition_words(row.kind, row.threshold, row.window_s, row.for_s)),
@@ -85,6 +86,7 @@ class RuleDetail(DetailPage):
             Fact("Severity", row.severity.capitalize()),
             Fact("Tells", channels or "the console alone"),
             Fact("The end", "is told too" if row.tells_resolved else "is not told"),
+            *_further(row),
             Fact("Belongs to", home),
             Fact("Id", row.pk, is_mono=True),
             Fact("Version", str(row.version)),
@@ -93,7 +95,8 @@ class RuleDetail(DetailPage):
     def extra(self, row: AlertRule, tab: str) -> Mapping[str, Any]:
         if tab != "overview":
             return {}
-        question, terms = Question.of(row), Terms(row.threshold, row.for_s)
+        question = Question.of(row)
+        terms = Terms(row.threshold, row.for_s, row.clears_at)
         names = {place.id: place.name for place in question.places()}
         standings = [
             (names.get(one.subject_id, one.subject_id), value_words(row.kind, one.value), one)
@@ -110,6 +113,21 @@ class RuleDetail(DetailPage):
             "history_url": alerts,
             "is_waiting": is_waiting,
         }
+
+
+def _further(row: AlertRule) -> Iterator[Fact]:
+    """What not every rule has."""
+    if row.clears_at is not None:
+        yield Fact("Over below", value_words(row.kind, row.clears_at))
+    if row.reminds_every_s:
+        yield Fact("Tells again", f"every {seconds_words(row.reminds_every_s)}")
+    if row.escalation:
+        after = seconds_words(row.escalates_after_s)
+        yield Fact(
+            "If nobody takes it up", ", then ".join(row.escalation), unit=f"each after {after}"
+        )
+    if row.runbook:
+        yield Fact("Runbook", row.runbook, url=row.runbook)
 
 
 class RuleCreate(CreatePage):
@@ -179,6 +197,13 @@ class SilenceList(TabPage):
         return super().extra(table)
 
 
+def recurs_words(row: Silence) -> str:
+    """`Saturday, Sunday, 22:00 to 06:00`; "" for one that holds all the time."""
+    if not row.weekdays:
+        return ""
+    return f"{days_words(row.weekdays)}, {row.from_time:%H:%M} to {row.until_time:%H:%M}"
+
+
 def _silenced(row: Silence) -> str:
     return "every rule" if row.rule is None else row.rule.name
 
@@ -203,6 +228,7 @@ class SilenceDetail(DetailPage):
             Fact("By", row.created_by),
             Fact("Since", clock(row.created_at, self.scope.zone)),
             Fact("Ends", clock(row.ends_at, self.scope.zone)),
+            *(Fact("Recurs", told) for told in filter(None, (recurs_words(row),))),
             Fact("Id", row.pk, is_mono=True),
         )
 

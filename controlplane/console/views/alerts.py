@@ -45,6 +45,7 @@ TABS = (
     ("Active", "alerts"),
     ("History", "alerts-history"),
     ("Rules", "alert_rules"),
+    ("Service levels", "service_levels"),
     ("Silences", "silences"),
     ("Channels", "channels"),
     ("Deliveries", "deliveries"),
@@ -187,6 +188,14 @@ class AlertDetail(DetailPage):
             Fact("Fired", clock(row.opened_at, zone)),
             Fact("Told", told, url=f"{DELIVERIES.list_url()}?episode={row.pk}"),
         ]
+        if row.detail:
+            found.insert(4, Fact("Compared", row.detail))
+        if row.runbook:
+            found.insert(4, Fact("Runbook", row.runbook, url=row.runbook))
+        if row.escalated:
+            found.append(Fact("Nobody took it up", f"{row.escalated} further channels were told"))
+        if row.is_flapping:
+            found.append(Fact("Flaps", "fired three times within an hour"))
         if row.acknowledged_at is not None:
             at = clock(row.acknowledged_at, zone)
             found.append(Fact("Acknowledged", f"{at} by {row.acknowledged_by}"))

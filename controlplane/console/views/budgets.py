@@ -136,7 +136,7 @@ class BudgetDetail(DetailPage):
         known = status.totals is not None
         effects = effects_words(status.effects, self.scope.zone)
         return (
-            Fact("Allows", f"{dollars(row.amount_nanousd)} {period_words(row.period)}"),
+            Fact("Allows", f"{dollars(row.amount_nanousd)} {self._period_words(row)}"),
             *raised,
             Fact("For", scopes_words(row.scopes, self.names)),
             Fact("Counts", what_counts(row, self.names)),
@@ -170,6 +170,9 @@ class BudgetDetail(DetailPage):
             if status.totals is not None
             else (),
         }
+
+    def _period_words(self, row: Budget) -> str:
+        return period_words(row.period, is_rolling=row.is_rolling)
 
     def _cheaper_name(self, row: Budget) -> str | None:
         model = row.cheaper_model
@@ -244,6 +247,7 @@ class BudgetRaise(EditPage):
             row.amount_nanousd,
             row.period,
             scopes_words(row.scopes, list_scope_names(self.scope.access, (row,))),
+            is_rolling=row.is_rolling,
         )
         reach = [Reach("The budget", own)]
         if values["raised_to_nanousd"] is None:
@@ -288,4 +292,5 @@ class BudgetDelete(DeletePage):
 
     def _words(self, row: Budget) -> str:
         names = list_scope_names(self.scope.access, (row,))
-        return budget_words(row.amount_nanousd, row.period, scopes_words(row.scopes, names))
+        about = scopes_words(row.scopes, names)
+        return budget_words(row.amount_nanousd, row.period, about, is_rolling=row.is_rolling)

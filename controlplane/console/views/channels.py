@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from django.conf import settings
 from django.urls import reverse
 
 from controlplane.console.acting import ActPage
@@ -12,8 +13,9 @@ from controlplane.console.details import DetailPage, Fact, State, Tab
 from controlplane.console.diffs import Line
 from controlplane.console.editing import EditPage
 from controlplane.console.formats import clock
-from controlplane.console.forms.alerts import EVERYWHERE, ChannelForm
+from controlplane.console.forms.alerts import EVERYWHERE
 from controlplane.console.forms.base import NounForm
+from controlplane.console.forms.channels import ChannelForm
 from controlplane.console.lists import Empty
 from controlplane.console.nouns import ALERTS, CHANNELS, DELIVERIES
 from controlplane.console.pages import Action
@@ -26,7 +28,7 @@ from controlplane.console.tables.alerts import (
     where_of,
 )
 from controlplane.console.views.alerts import HIDDEN, TabPage
-from controlplane.decisions.alert_kinds import ChannelKind, DeliveryState
+from controlplane.decisions.alert_kinds import ChannelKind, DeliveryState, seconds_words
 from controlplane.errors import Conflict
 from controlplane.models import Channel, Delivery
 from controlplane.notify.registry import REGISTRY
@@ -34,7 +36,7 @@ from controlplane.selectors.alert_filters import ChannelFilters, DeliveryFilters
 from controlplane.selectors.alerts import list_channels, list_deliveries
 from controlplane.services.actors import Actor
 from controlplane.services.channels import create_channel, delete_channel, update_channel
-from controlplane.services.deliveries import resend, send_test
+from controlplane.services.deliveries import RESENDABLE, resend, send_test
 from controlplane.services.drafts import Draft
 
 
@@ -85,12 +87,28 @@ class ChannelDetail(DetailPage):
         ]
         if row.kind == ChannelKind.WEBHOOK:
             found.insert(2, Fact("Secret", secret))
+        if row.kind == ChannelKind.SLACK_BOT:
+            found[2:2] = [Fact("Token", secret), Fact("Buttons", *_buttons(row))]
+        if row.digest_s:
+            found.insert(-2, Fact("Collects for", seconds_words(row.digest_s)))
+        if row.quiet_from is not None and row.quiet_until is not None:
+            hours = f"{row.quiet_from:%H:%M} to {row.quiet_until:%H:%M}, {zone.key}"
+            passes = "critical alerts pass" if row.critical_passes else "nothing passes"
+            found.insert(-2, Fact("Quiet hours", hours, unit=passes))
         if row.waits_until is not None:
             found.insert(0, Fact("Left alone until", clock(row.waits_until, zone)))
         return found
 
     def extra(self, row: Channel, tab: str) -> Mapping[str, Any]:
         return {"lacking": REGISTRY[ChannelKind(row.kind)].lacking()}
+
+
+def _buttons(row: Channel) -> tuple[str, str]:
+    """Whether messages have any, and where Slack is to call."""
+    if not row.has_signing_secret:
+        return "none: give Slack's signing secret", ""
+    path = reverse("slack-acts", args=[row.pk])
+    return "shown; Slack's request URL is", f"{settings.HEADWORKS.console_address}{path}"
 
 
 class ChannelCreate(CreatePage):
@@ -185,7 +203,7 @@ class DeliveryDetail(DetailPage):
         return state_of_delivery(row)
 
     def actions_of(self, row: Delivery) -> Sequence[Action]:
-        if row.state != DeliveryState.FAILED or not self.may_write(DELIVERIES.key):
+        if row.state not in RESENDABLE or not self.may_write(DELIVERIES.key):
             return ()
         url = reverse("delivery-resend", args=[row.pk])
         return (Action("Send again", url, "primary", "restart"),)
@@ -203,6 +221,13 @@ class DeliveryDetail(DetailPage):
             found.append(Fact("Sent", clock(row.sent_at, zone)))
         if row.state == DeliveryState.QUEUED:
             found.append(Fact("Next attempt", clock(row.next_try_at, zone)))
+        if row.state == DeliveryState.HELD:
+            found.append(Fact("Kept back until", clock(row.next_try_at, zone)))
+        if row.digest_id is not None:
+            url = DELIVERIES.detail_url(row.digest_id)
+            found.append(Fact("Told by", "a digest", url=url))
+        if row.receipt:
+            found.append(Fact("The receiver's id", row.receipt, is_mono=True))
         if row.status is not None:
             found.append(Fact("Answer", str(row.status)))
         if row.error:
@@ -223,8 +248,8 @@ class DeliveryResend(ActPage):
         return str(row.content["title"])
 
     def values_of(self, row: Delivery) -> Mapping[str, Any]:
-        if row.state != DeliveryState.FAILED:
-            raise Conflict("Only messages that were given up are sent again.")
+        if row.state not in RESENDABLE:
+            raise Conflict("Only messages that were given up, or are unknown, are sent again.")
         return {"state": DeliveryState.QUEUED.value}
 
     def is_act_risky(self, row: Any, changes: Mapping[str, Any]) -> bool:

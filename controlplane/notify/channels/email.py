@@ -6,7 +6,7 @@ from django.conf import settings
 from django.core.mail import EmailMultiAlternatives, get_connection
 
 from controlplane.decisions.deliveries import Failure
-from controlplane.notify.base import ChannelType, Message, Target, Undelivered, rendered
+from controlplane.notify.base import ChannelType, Message, Sent, Target, Undelivered, rendered
 
 TIMEOUT_S = 10
 NOT_SET = "Set HEADWORKS_SMTP_URL on the host, and HEADWORKS_MAIL_FROM to the sender."
@@ -34,8 +34,8 @@ def mail_of(target: Target, message: Message) -> EmailMultiAlternatives:
     return mail
 
 
-def send(target: Target, message: Message) -> int:
-    """Hand the mail to the server; returns its code of success."""
+def send(target: Target, message: Message) -> Sent:
+    """Hand the mail to the server."""
     server = settings.HEADWORKS.mail_server
     if server is None:
         raise Undelivered(Failure(NOT_SET, is_final=True))
@@ -61,7 +61,7 @@ def send(target: Target, message: Message) -> int:
         # only the kind: the message may name users
         told = f"The mail server can't be reached: {type(error).__name__}."
         raise Undelivered(Failure(told)) from error
-    return 250
+    return Sent(250)
 
 
 def _refused(code: int, words: str) -> Failure:
@@ -75,4 +75,5 @@ CHANNEL = ChannelType(
     takes=frozenset({"recipients"}),
     send=send,
     lacking=lacking,
+    takes_repeats=True,
 )

@@ -6,7 +6,7 @@ import hmac
 import msgspec
 from django.utils import timezone
 
-from controlplane.notify.base import ChannelType, Message, Target
+from controlplane.notify.base import ChannelType, Message, Sent, Target
 from controlplane.notify.posting import post
 
 ID_HEADER = "X-Headworks-Delivery"
@@ -19,7 +19,7 @@ def signature_of(secret: str, timestamp: int, body: bytes) -> str:
     return f"t={timestamp},v1={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"
 
 
-def send(target: Target, message: Message) -> int:
+def send(target: Target, message: Message) -> Sent:
     """Post the message; the receiver knows a repeat by its id."""
     document = {
         "id": message.id,
@@ -38,7 +38,7 @@ def send(target: Target, message: Message) -> int:
         ID_HEADER: message.id,
         SIGNATURE_HEADER: signature_of(target.secret, int(timezone.now().timestamp()), body),
     }
-    return post(target.url, body, headers)
+    return Sent(post(target.url, body, headers))
 
 
 CHANNEL = ChannelType(
@@ -46,4 +46,5 @@ CHANNEL = ChannelType(
     needs=frozenset({"url", "secret"}),
     takes=frozenset({"url", "secret"}),
     send=send,
+    takes_repeats=True,
 )

@@ -18,6 +18,7 @@ from controlplane.services.actors import Actor
 from controlplane.services.alert_rules import create_alert_rule
 from controlplane.services.channels import create_channel
 from tests.controlplane.alerts.sinks import MailSink, Sink, http_sink, smtp_sink
+from tests.controlplane.alerts.slack_sink import SlackSink, slack_sink
 
 SECRET = "s3cr3t-CANARY-of-the-hook"
 
@@ -104,6 +105,14 @@ def hook(
         url=f"{sink.url}/in",
         secret=SECRET,
     )
+
+
+@pytest.fixture
+def slack(with_settings: Callable[..., None]) -> Iterator[SlackSink]:
+    """Slack's API, and the setting that leads there."""
+    with slack_sink() as found:
+        with_settings(slack_api_url=found.url)
+        yield found
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from pydantic import SecretStr
 from controlplane.alerting.outbox import send_due
 from controlplane.errors import Conflict
 from controlplane.models import AuditEntry, Channel, Delivery, Episode, Organisation
+from controlplane.notify.base import Sent
 from controlplane.notify.channels.webhook import signature_of
 from controlplane.services import deliveries
 from controlplane.services.actors import Actor
@@ -93,7 +94,7 @@ def test_a_message_that_a_crash_left_is_sent_again_under_the_same_id(
     assert post.headers["x-headworks-delivery"] == delivery.pk
     assert (the_only().state, the_only().attempts) == ("sent", 2)
     # the first process was slow, not dead: what it has to say counts no more
-    assert deliveries.note_sent(left, 200, clock()) is False
+    assert deliveries.note_sent(left, Sent(200), clock()) is False
     assert the_only().attempts == 2
 
 

@@ -13,7 +13,6 @@ from controlplane.alerting.registry import REGISTRY
 from controlplane.decisions.alert_kinds import AlertKind
 from controlplane.decisions.alerts import Terms
 from controlplane.services import live
-from controlplane.services.live import Census
 from inference.contract import wire
 from inference.contract.kinds import BreakerState, WorkerState
 from tests.controlplane.conftest import Caller
@@ -82,11 +81,26 @@ def test_no_wait_is_0_where_a_gateway_reported_and_unknown_where_none_did(
     assert values_of(AlertKind.SATURATION, "pool", home, at_s=71.0) == {pool["id"]: [0.0]}
 
 
-def test_gateways_that_are_missing_are_counted_and_none_at_all_is_unknown(home: str) -> None:
-    sampled(4.0, child("a/0", written_s=4.0), census=Census(2, 3, ("b",)))
-    found = values_of(AlertKind.GATEWAY_SILENT, "organisation", home, at_s=6.0)
-    assert found == {home: [1.0]}
-    assert values_of(AlertKind.GATEWAY_SILENT, "organisation", home, at_s=60.0) == {home: [None]}
+def test_gateways_that_are_missed_are_counted_and_none_at_all_is_unknown(
+    home: str, state_store: Redis
+) -> None:
+    def silent() -> list[float | None]:
+        found = values_of(AlertKind.GATEWAY_SILENT, "organisation", home, at_s=0)
+        return list(found[home])
+
+    assert silent() == [None]
+    put_vitals(state_store, vitals("a/0"), vitals("b/0"))
+    seconds, _ = state_store.time()
+    state_store.zadd(wire.SEEN, {"a/0": seconds, "b/0": seconds})
+    assert silent() == [0.0]
+    state_store.delete(wire.vitals_key("b/0"))
+    # longer than live figures miss it, and no shorter than people take to notice
+    state_store.zadd(wire.SEEN, {"b/0": seconds - 1_800})
+    assert silent() == [1.0]
+    state_store.zadd(wire.SEEN, {"b/0": seconds - 3_700})
+    assert silent() == [0.0], "nobody can tell it from one that was taken away"
+    state_store.zrem(wire.SEEN, "b/0")
+    assert silent() == [0.0], "it signed off"
 
 
 def test_breakers_are_counted_by_pool(home: str, pool: Any, state_store: Redis) -> None:

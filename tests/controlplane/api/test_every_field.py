@@ -95,6 +95,9 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
         "rules": [{"name": "all", "targets": [{"pool": "mine", "weight": 1}]}],
         "default_task": "code",
         "degradation": ["shed_batch", "trim_batch"],
+        "objective_availability_percent": 99.5,
+        "objective_first_token_p50_ms": 150,
+        "objective_first_token_p99_ms": 3_000,
     },
     "keys": {
         "name": "Another",
@@ -155,6 +158,11 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
         "severity": "critical",
         "channels": ["ops"],
         "tells_resolved": False,
+        "clears_at": 40.0,
+        "reminds_every_s": 3_600,
+        "escalation": ["ops"],
+        "escalates_after_s": 900,
+        "runbook": "https://wiki.example.com/down",
         "is_enabled": False,
     },
     "silences": {
@@ -162,6 +170,9 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
         "subject_id": "pool_x",
         "reason": "works",
         "ends_at": _TOMORROW,
+        "weekdays": [5, 6],
+        "from_time": "22:00:00",
+        "until_time": "06:00:00",
     },
     "channels": {
         "name": "another",
@@ -169,7 +180,13 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
         "recipients": ["b@example.com"],
         "url": "https://hooks.example.com/x",
         "secret": "a-secret-of-16-characters",
+        "conversation": "C0123456789",
+        "signing_secret": "a-signing-secret-of-slack",
         "tells_switches": True,
+        "digest_s": 300,
+        "quiet_from": "22:00:00",
+        "quiet_until": "07:30:00",
+        "critical_passes": False,
         "is_enabled": False,
     },
     "deliveries": {"channel": "ops"},
@@ -193,6 +210,13 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
     "tokens": {"service_account": "ci", "expires_at": "2099-01-01T00:00:00Z"},
 }
 _OF_PROCESSES = {"provisioner": "process", "model_source": "x", "addresses": []}
+_AT_NIGHT = {"weekdays": [0], "from_time": "22:00:00", "until_time": "06:00:00"}
+_BOT = {
+    "kind": "slack_bot",
+    "recipients": [],
+    "secret": "xoxb-of-16-characters",
+    "conversation": "C0123456789",
+}
 WITH = {
     ("pools", "restart_generation"): _OF_PROCESSES,
     ("pools", "worker_restarts"): _OF_PROCESSES,
@@ -200,6 +224,14 @@ WITH = {
     ("limits", "unit"): {"window": None},
     ("switches", "subject_id"): {"subject": "route"},
     ("alert-rules", "window_s"): {"kind": "error_rate"},
+    ("alert-rules", "escalation"): {"escalates_after_s": 900},
+    ("silences", "weekdays"): _AT_NIGHT,
+    ("silences", "from_time"): _AT_NIGHT,
+    ("silences", "until_time"): _AT_NIGHT,
+    ("channels", "conversation"): _BOT,
+    ("channels", "signing_secret"): _BOT,
+    ("channels", "quiet_from"): {"quiet_until": "06:00:00"},
+    ("channels", "quiet_until"): {"quiet_from": "22:00:00"},
     ("channels", "url"): {"kind": "slack", "recipients": []},
     ("channels", "secret"): {
         "kind": "webhook",
@@ -215,7 +247,7 @@ SHAPES: Mapping[str, type[Serializer[Any]]] = {"users": MemberSerializer}
 NOT_TOLD = {
     *("organisation", "credential", "targets", "rules"),
     *(("switches", "subject_id"), ("alert-rules", "scope_id"), ("budgets", "cheaper_model")),
-    *(("channels", "url"), ("channels", "secret")),
+    *(("channels", "url"), ("channels", "secret"), ("channels", "signing_secret")),
 }
 AFTERWARDS = {("deliveries", "state"), ("alerts", "state"), ("alerts", "snoozed_until")}
 """What is written later only."""

@@ -32,7 +32,7 @@ QUERIES = {
     "budgets": 4,
     "switches": 4,
     # channels, and the names of what they watch
-    "alert-rules": 5,
+    "alert-rules": 6,
     "channels": 3,
     "silences": 3,
     "deliveries": 3,

@@ -6,6 +6,7 @@ import pytest
 from rest_framework.serializers import BaseSerializer
 
 from controlplane.api.urls import router
+from controlplane.decisions.service_levels import OBJECTIVE_BOUNDS
 from tests.controlplane.conftest import Caller
 
 PRICE = {"model": "gpt-x", "input_nanousd_per_mtok": "1", "output_nanousd_per_mtok": "2"}
@@ -51,6 +52,7 @@ def paths(admin: Caller, route: Any, pool: Any) -> dict[str, str]:
     budget = {"name": "mine", "scopes": [{"subject": "key"}], "amount_nanousd": "1"}
     budget |= {"period": "day"}
     watched = {"name": "mine", "kind": "pool_down", "scope": "pool", "scope_id": "mine"}
+    watched |= {"clears_at": 50}
     team = admin.get("/teams/").json()["results"][0]
     project = admin.get("/projects/").json()["results"][0]
     return {
@@ -92,13 +94,13 @@ def test_null_is_honoured_or_refused_in_every_field(admin: Caller, paths: dict[s
         "models": {"max_context_tokens"},
         "prices": {"cached_input_nanousd_per_mtok"},
         "pools": {"model_source", "port_base", "credential", "worker_concurrency", *NOW},
-        "routes": {"total_timeout_ms", "keep_alive_ms", "hedge_after_ms"},
+        "routes": {"total_timeout_ms", "keep_alive_ms", "hedge_after_ms", *OBJECTIVE_BOUNDS},
         "keys": {"routes", "expires_at", "revoked_at", "default_task", *USE},
         # without one that is meant there is no name of it
         "limits": {"subject_id", "subject_name", "duplicates"},
         "budgets": {"raised_to_nanousd", "raised_until", "cheaper_model"},
         "switches": {"expires_at"},
-        "alert-rules": {"scope_id", "scope_name", "firing"},
+        "alert-rules": {"scope_id", "scope_name", "firing", "clears_at"},
     }
 
 

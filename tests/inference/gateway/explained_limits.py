@@ -13,6 +13,7 @@ from inference.contract.kinds import (
     LimitSubject,
     LimitUnit,
     LimitWindow,
+    TooLong,
     UnknownPrice,
 )
 from inference.contract.snapshot import (
@@ -79,6 +80,7 @@ def some_budget(chance: Random, name: str) -> tuple[BudgetRecord, int]:
     scopes = tuple(
         BudgetScope(one, None if chance.random() < 0.3 else _whom(one, chance)) for one in subjects
     )
+    further = Random(name)
     record = BudgetRecord(
         f"bud_{name}",
         "org_a",
@@ -86,11 +88,13 @@ def some_budget(chance: Random, name: str) -> tuple[BudgetRecord, int]:
         scopes,
         chance.choice((*[10**9 * CENT] * 6, 1)),
         BudgetPeriod.MONTH,
-        chance.choice((*[BudgetAction.BLOCK] * 4, BudgetAction.NOTIFY)),
+        chance.choice((*[BudgetAction.BLOCK] * 3, BudgetAction.CHEAPER, BudgetAction.NOTIFY)),
         chance.choice(tuple(UnknownPrice)),
         is_enabled=chance.random() < 0.9,
+        too_long=further.choice(tuple(TooLong)),
+        cheaper_model_id=further.choice((None, None, "mdl_a", "mdl_gone")),
     )
-    return record, chance.choice((*[amount_at(record, NOW)] * 6, 0, 300))
+    return record, chance.choice((*[amount_at(record, NOW)] * 4, 62 * CENT, 130 * CENT, 0, 300))
 
 
 def _whom(subject: BudgetSubject, chance: Random) -> str | None:

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 from redis.asyncio import Redis
 
-from inference.contract.kinds import BudgetAction, TooLong
+from inference.contract.kinds import BudgetAction, BudgetPeriod, TooLong
 from inference.contract.snapshot import ConfigSnapshot, ModelRecord
+from inference.decisions.budgets import FOREVER, Account
 from tests.inference.gateway.client import chat
 from tests.inference.gateway.rig import (
     KEY_ID,
@@ -229,6 +230,23 @@ async def test_many_at_once_share_what_is_left_and_pass_nothing(
         most = sum(one.cost_max_nanousd or 0 for one in gateway.books.openings)
         assert most <= record.amount_nanousd
     assert (await counted(admin, record, KEY_ID))[1] == 0
+
+
+async def test_one_that_rolls_refuses_until_what_is_oldest_leaves_it(
+    store: Redis, admin: Redis, upstream: Upstream
+) -> None:
+    bound = await bound_of(upstream)
+    record = budget(bound + COST, is_rolling=True, period=BudgetPeriod.HOUR)
+    calendar = budget(AMPLE, id="bud_b")
+    async with serving(store, under(upstream, record, calendar)) as gateway:
+        assert await times(3, gateway) == [200, 200, 429]
+        refused = await chat(gateway.port, **ASKED)
+        assert "an hour, rolling, and less than" in refused.error["message"]
+        assert 1 <= int(refused.headers["retry-after"]) <= 60
+        assert gateway.books.ends[-1].decision["budgets"]["kept"] == ["bud_a", "bud_b"]
+    found = await admin.hgetall(Account(record, (KEY_ID,), FOREVER).key)
+    assert sum(int(value) for name, value in found.items() if name.startswith(b"b:")) == 2 * COST
+    assert (await counted(admin, calendar, KEY_ID))[0] == 2 * COST
 
 
 async def test_grace_is_a_share_and_an_amount(store: Redis, upstream: Upstream) -> None:

@@ -1,6 +1,7 @@
 """Explain against the live path, degraded and within limits: a thousand requests, equal records."""
 
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -36,6 +37,7 @@ from inference.errors import (
 from inference.gateway.admission import next_within_limits, with_bound
 from inference.gateway.attempts import Moment
 from inference.gateway.dispatch import Prompt
+from inference.gateway.easing import admitted
 from inference.gateway.exchange import Exchange
 from inference.gateway.schemas import parse_request
 from inference.gateway.turns import degrade
@@ -92,7 +94,7 @@ class Asked(Exchange):
         assert self.request is not None
         try:
             if self.limit(plan) is not None:
-                await self.admit()
+                plan = await admitted(self, plan)
             plan = degrade(self, plan)
             with_bound(self, plan, self.request)
             if self.admission is None:
@@ -174,7 +176,7 @@ def kind_of(explained: Explanation, error: GatewayError | None) -> str:
 async def test_explain_and_the_live_path_agree_under_limits_and_degradation(
     store: OwnStore, admin: Redis
 ) -> None:
-    chance, seen = Random(11), dict[str, int]()
+    chance, seen, eased = Random(11), dict[str, int](), Counter[str]()
     connections = Connections(is_forbidden=lambda _ip, _port: False)
     async with process(store) as leases:
         await admin.set(wire.BUDGETS_SEEDED, await admin.get(wire.LIMITS_EPOCH))
@@ -189,18 +191,20 @@ async def test_explain_and_the_live_path_agree_under_limits_and_degradation(
             for _ in range(REQUESTS):
                 prompt = chance.choice(PROMPTS)
                 facts = replace(some_facts(chance, prompt), model="m")
-                kind = await compared(
+                kind, told = await compared(
                     world, snapshot, services, limits, facts, prompt, taken, chance
                 )
                 seen[kind] = seen.get(kind, 0) + 1
+                eased.update(name for name in ("cheaper", "lowered") if name in told)
     assert sum(seen.values()) == WORLDS * REQUESTS, seen
-    # every road was walked, and often
+    # every road was walked, most of them often
     assert seen.keys() == {
         *("refused a plan", "refused by a limit", "refused by a model", "shed"),
         *("over budget", "over a model's budget"),
         *("waits", "nobody", "passed over", "sent"),
     }
-    assert min(seen.values()) >= 5, seen
+    assert min(seen.values()) >= 1, seen
+    assert min(eased["cheaper"], eased["lowered"]) >= 3, eased
 
 
 async def compared(
@@ -212,8 +216,8 @@ async def compared(
     prompt: bytes,
     taken: int,
     chance: Random,
-) -> str:
-    """Ask both about one request; the way it went."""
+) -> tuple[str, str]:
+    """Ask both about one request; the way it went, and what it says of budgets."""
     plan_u, worker_u = chance.random(), chance.random()
     world.chances.append(worker_u)
     explained = explain(
@@ -236,7 +240,7 @@ async def compared(
     plan = plan_request(snapshot, KEY, request=facts, now=NOW, u=plan_u, offers=OFFERS)
     if isinstance(plan, Refusal):
         assert (explained.decided, explained.record) == (plan, None)
-        return "refused a plan"
+        return "refused a plan", ""
     asked = Asked(services, snapshot, plan, prompt)
     try:
         error = await asked.go()
@@ -257,4 +261,4 @@ async def compared(
                     assert (wanted.floor, wanted.take) == (budget_stake.floor, budget_stake.take)
     finally:
         asked.let_go()
-    return kind
+    return kind, str((explained.record or {}).get("budgets"))

@@ -2,9 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 
 import pytest
+import structlog
 from redis.asyncio import Redis
 
 from inference.contract import wire
@@ -17,6 +17,8 @@ from tests.inference.limits.rig import SEEDED, WAIT_S, Process, running, several
 from tests.inference.stores import PATIENCE_S, OwnStore, until
 
 pytestmark = pytest.mark.slow
+
+log = structlog.get_logger(__name__)
 
 AMOUNT = 100
 ENDS_MS = int(time.time() * 1000) + 3_600_000
@@ -59,7 +61,7 @@ async def most(at: Process) -> int:
 
 
 async def test_what_a_dead_process_spent_stays_and_what_it_reserved_comes_back(
-    store: OwnStore, admin: Redis, record_property: Callable[[str, object], None]
+    store: OwnStore, admin: Redis
 ) -> None:
     async with several(store, 2) as (one, other):
         settle(one, await reserve(one, 50), 20)
@@ -72,7 +74,7 @@ async def test_what_a_dead_process_spent_stays_and_what_it_reserved_comes_back(
         while await other.take(money(), units=AMOUNT - 20) is None:
             assert time.monotonic() < died_s + 20 * DEAD_S
         took_s = time.monotonic() - died_s
-        record_property("came_back_after_s", round(took_s, 2))
+        log.info("came back", seconds=round(took_s, 2))
         assert took_s >= DEAD_S - 1.5, "three missed beats, and no sooner"
         assert await other.take(money()) is None
         await stands(admin, 20, AMOUNT - 20)

@@ -1,0 +1,179 @@
+"""Reports: who used what in a range of days, value by value; statements; files; schedules.
+
+They tell of everybody, so they are for roles of the whole organisation.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from django.db import connection
+from django.db.models import QuerySet
+
+from controlplane.decisions.report_kinds import ReportKind, StatementState
+from controlplane.decisions.rollups import NAMED
+from controlplane.decisions.statements import Month, Place, StatementLine, Told, summed
+from controlplane.models import (
+    Organisation,
+    ReportExport,
+    ReportSchedule,
+    Statement,
+    StatementRow,
+)
+from controlplane.models.keys import key_pk
+from controlplane.selectors.access import Access
+from controlplane.selectors.usage_rows import SUMS
+
+MOST_LINES = 500_000
+"""More than this is no report any more; a shorter range is asked for."""
+
+LABELS = {
+    ReportKind.NONE: "None",
+    ReportKind.OTHER: "Other",
+    ReportKind.SEVERAL: "Counted under several tags",
+}
+
+_SUMMED = ", ".join(f"sum({name})::bigint AS {name}" for name in SUMS)
+_PLAIN = f"""
+SELECT {{day}} AS day, CASE WHEN value = '' THEN 'none' ELSE 'value' END, value,
+    (array_agg(label ORDER BY one.day DESC) FILTER (WHERE label <> ''))[1], {_SUMMED}
+FROM controlplane_usageday AS one
+WHERE organisation_id = %(organisation)s AND dimension = %(dimension)s
+    AND one.day >= %(since)s AND one.day < %(until)s
+GROUP BY 1, 2, 3 ORDER BY 1, 2 DESC, 3 LIMIT %(most)s
+"""
+_NAMED = f"""
+WITH told AS (
+    SELECT {{day}} AS day,
+        CASE kind WHEN 'named' THEN 'value' WHEN 'repeated' THEN 'several' ELSE kind END AS kind,
+        value, {_SUMMED}
+    FROM controlplane_usagenamed AS one
+    WHERE organisation_id = %(organisation)s AND dimension = %(dimension)s
+        AND one.day >= %(since)s AND one.day < %(until)s
+    GROUP BY 1, 2, 3
+), whole AS (
+    SELECT {{day}} AS day, {_SUMMED} FROM controlplane_usageday AS one
+    WHERE organisation_id = %(organisation)s AND dimension = 'project'
+        AND one.day >= %(since)s AND one.day < %(until)s
+    GROUP BY 1
+)
+SELECT day, kind, value, NULL, {", ".join(SUMS)} FROM told
+UNION ALL
+SELECT whole.day, 'none', '', NULL,
+    {", ".join(f"whole.{name} - COALESCE(named.{name}, 0)" for name in SUMS)}
+FROM whole LEFT JOIN (
+    SELECT day, {", ".join(f"sum({name})::bigint AS {name}" for name in SUMS)}
+    FROM told GROUP BY day
+) AS named ON named.day IS NOT DISTINCT FROM whole.day
+ORDER BY 1, 2 DESC, 3 LIMIT %(most)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportLine:
+    """What one value used, of one day or, `day` None, of the whole range."""
+
+    day: date | None
+    place: Place
+    label: str
+    figures: Mapping[str, int]
+
+
+def read_report(
+    organisation_id: str, dimension: str, since: date, until: date, *, by_day: bool = False
+) -> Sequence[ReportLine]:
+    """The lines of [since, until), in days of the organisation's zone; MOST_LINES + 1 at most.
+
+    Values go by the name they had last in the range, also if they are gone since.
+    """
+    statement = (_NAMED if dimension in NAMED else _PLAIN).replace(
+        "{day}", "one.day" if by_day else "NULL::date"
+    )
+    values = {
+        "organisation": organisation_id,
+        "dimension": dimension,
+        "since": since,
+        "until": until,
+        "most": MOST_LINES + 1,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        return [line for row in cursor.fetchall() if (line := _line(dimension, row)) is not None]
+
+
+def _line(dimension: str, row: tuple[object, ...]) -> ReportLine | None:
+    day, kind, value, label, *sums = row
+    figures = {name: int(str(one)) for name, one in zip(SUMS, sums, strict=True)}
+    if not any(figures.values()):
+        return None
+    text = str(value)
+    told = key_pk(text) if dimension == "key" and text else text
+    name = LABELS.get(ReportKind(str(kind)), str(label or told))
+    return ReportLine(
+        day=day if isinstance(day, date) else None,
+        place=Place(dimension, str(kind), told),
+        label=name,
+        figures=figures,
+    )
+
+
+def read_month(organisation_id: str, dimensions: Sequence[str], month: date, end: date) -> Month:
+    """A month as statements tell it, by every dimension."""
+    return {
+        line.place: Told(line.label, line.figures)
+        for dimension in dimensions
+        for line in read_report(organisation_id, dimension, month, end)
+    }
+
+
+def list_statements(access: Access) -> QuerySet[Statement]:
+    """Statements, those of months opened again too."""
+    return access.visible_organisation_wide(Statement.objects.all())
+
+
+def list_exports(access: Access) -> QuerySet[ReportExport]:
+    """Files that were asked for, without their content."""
+    return access.visible_organisation_wide(ReportExport.objects.defer("content"))
+
+
+def list_schedules(access: Access) -> QuerySet[ReportSchedule]:
+    """Reports that are sent by a calendar."""
+    rows = ReportSchedule.objects.select_related("channel", "organisation")
+    return access.visible_organisation_wide(rows)
+
+
+def get_closed(organisation: Organisation, month: date) -> Statement | None:
+    """The month's statement, if it is closed."""
+    rows = Statement.objects.filter(organisation=organisation, month=month)
+    return rows.filter(state=StatementState.CLOSED.value).first()
+
+
+def list_closed_months(organisation_id: str) -> Sequence[date]:
+    """The months that are closed, the earliest first."""
+    rows = Statement.objects.filter(
+        organisation_id=organisation_id, state=StatementState.CLOSED.value
+    )
+    return list(rows.order_by("month").values_list("month", flat=True))
+
+
+def read_told(organisation_id: str, months: Sequence[date]) -> Mapping[date, Month]:
+    """What closed statements say of these months, adjustments included."""
+    rows = StatementRow.objects.filter(
+        statement__organisation_id=organisation_id,
+        statement__state=StatementState.CLOSED.value,
+        of_month__in=months,
+    )
+    return summed(_told_lines(rows.order_by("statement__month", "pk")))
+
+
+def list_lines(statement: Statement, dimension: str) -> Sequence[StatementLine]:
+    """A statement's lines by one dimension: its own month first, the dearest first."""
+    rows = StatementRow.objects.filter(statement=statement, dimension=dimension)
+    return list(_told_lines(rows.order_by("-of_month", "-cost_nanousd", "kind", "value")))
+
+
+def _told_lines(rows: QuerySet[StatementRow]) -> Iterator[StatementLine]:
+    for row in rows.iterator():
+        figures = {name: getattr(row, name) for name in SUMS}
+        place = Place(row.dimension, row.kind, row.value)
+        yield StatementLine(place, row.label, row.of_month, figures)
