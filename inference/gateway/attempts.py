@@ -8,6 +8,7 @@ import structlog
 
 from inference.contract.events import Charge, Usage
 from inference.contract.kinds import ChargeKind
+from inference.contract.shapes import shaped
 from inference.contract.snapshot import RouteRecord, TargetRecord
 from inference.contract.values import frozen
 from inference.decisions.breaker import Verdict, aside_s
@@ -62,6 +63,7 @@ class Moment:
         return int((mono_s - self.mono_s) * 1_000_000 + 0.5) / 1000
 
 
+@shaped
 class Attempt:
     """An attempt under way. `end` releases what it holds, once, and settles its charge.
 
