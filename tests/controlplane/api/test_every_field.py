@@ -22,6 +22,7 @@ PRICE = {"model": "gpt-x", "input_nanousd_per_mtok": "1", "output_nanousd_per_mt
 GPU_PRICE = {"gpu_type": "H100", "capacity_class": "spot", "hour_nanousd": "1"}
 LIMIT = {"name": "new", "subject": "key", "unit": "requests", "window": "minute", "amount": 1}
 BUDGET = {"name": "new", "scopes": [{"subject": "key"}], "amount_nanousd": "1", "period": "day"}
+SCHEDULE = {"name": "new", "group_by": "team", "cadence": "daily"}
 LEAST: Mapping[str, Mapping[str, Any]] = {
     "organisations": {"name": "New"},
     "teams": {"name": "New"},
@@ -39,6 +40,7 @@ LEAST: Mapping[str, Mapping[str, Any]] = {
     "silences": {"reason": "works", "ends_at": _TOMORROW},
     "channels": {"name": "new", "kind": "email", "recipients": ["a@example.com"]},
     "deliveries": {"channel": "ops"},
+    "report-schedules": {**SCHEDULE, "channel": "ops"},
     "users": {"username": "new", "role": "viewer"},
     "bindings": {"user": "ann", "role": "viewer"},
     "service-accounts": {"name": "new"},
@@ -211,6 +213,14 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
         "is_enabled": False,
     },
     "deliveries": {"channel": "ops"},
+    "report-schedules": {
+        "name": "another",
+        "group_by": "end_user",
+        "cadence": "monthly",
+        "hour": 23,
+        "channel": "ops",
+        "is_enabled": False,
+    },
     "users": {
         "username": "another",
         "email": "another@example.com",
@@ -276,7 +286,9 @@ TOLD_BELOW = {"users": ("bindings", {"role", "team", "project"})}
 """Fields that are shown otherwise than they were given, or not at all."""
 
 
-QUESTIONS = frozenset({"explain", "replays", "repricings", "corrections"})
+QUESTIONS = frozenset(
+    {"explain", "replays", "repricings", "corrections", "statements", "report-exports"}
+)
 """What makes no row of the configuration; each has a test of its own answers."""
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from controlplane.compiled_keys import keys_by_section, seconds_of
+from controlplane.compiler.keys import keys_by_section, seconds_of
 from controlplane.decisions.prices import ahead
 from controlplane.models import (
     Budget,
