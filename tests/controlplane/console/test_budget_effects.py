@@ -142,6 +142,29 @@ def test_the_overview_says_which_budgets_refuse(finance: Reader, small: Budget) 
     assert (told["title"], told["budget_id"]) == ("The budget small refuses requests", small.pk)
 
 
+def test_one_that_rolls_has_a_window_and_no_forecast(finance: Reader, actor: Actor) -> None:
+    row = create_budget(
+        actor,
+        organisation=finance.organisation,
+        name="rolls",
+        scopes=[{"subject": "organisation", "subject_id": None}],
+        amount_nanousd=DOLLAR,
+        period="day",
+        is_rolling=True,
+    )
+    begin_to_count(row, timezone.now())
+    ended(finance, 1, minutes_ago=60, charges=(make_charge(cost_nanousd=DOLLAR // 2),))
+    ended(finance, 2, minutes_ago=60 * 30, charges=(make_charge(cost_nanousd=DOLLAR),))
+    words = words_of(finance.page(f"/budgets/{row.pk}/"))
+    assert "$0.50 of $1.00 spent in any 24 hours." in words
+    assert "gives way next" in words
+    assert "Forecast" not in words
+    assert "even pace" not in words
+    assert "rolls $1.00 in any 24 hours the whole organisation $0.50 $0.50" in words_of(
+        finance.page("/budgets/")
+    )
+
+
 def test_the_axis_of_a_small_sum_has_digits_that_differ(finance: Reader, small: Budget) -> None:
     ended(finance, 1, charges=(make_charge(cost_nanousd=DOLLAR // 10_000),))
     found = re.search(r'data-figure="([^"]+)"', finance.page(f"/budgets/{small.pk}/"))
