@@ -113,14 +113,16 @@ def figures_of(status: Status, zone: ZoneInfo, now: datetime) -> Sequence[Fact]:
         else f"{dollars(balance.reserved_nanousd)} held for requests under way"
     )
     most = " the most" if status.is_each else ""
-    return (
-        Fact(f"Spent{most}", dollars(balance.spent_nanousd), unit=_unknown_words(first)),
+    is_rolling = status.record.is_rolling
+    unit = "within it" if is_rolling else _unknown_words(first)
+    facts = (
+        Fact(f"Spent{most}", dollars(balance.spent_nanousd), unit=unit),
         budget,
-        Fact("Used", percentage(balance.used_percent), unit=_passed_words(status, now)),
+        Fact("Used", percentage(balance.used_percent), unit=_passed_words(status, zone, now)),
         Fact("Left", dollars(balance.left_nanousd), unit=held),
-        _forecast_fact(first),
-        _reach_fact(first, zone),
     )
+    # what rolls has no end that it could be told how much is spent by
+    return facts if is_rolling else (*facts, _forecast_fact(first), _reach_fact(first, zone))
 
 
 def _unknown_words(account: AccountStatus) -> str:
@@ -129,9 +131,9 @@ def _unknown_words(account: AccountStatus) -> str:
     return f"in {count(account.attempts)} attempts" if account.attempts else "nothing yet"
 
 
-def _passed_words(status: Status, now: datetime) -> str:
+def _passed_words(status: Status, zone: ZoneInfo, now: datetime) -> str:
     if status.record.is_rolling:
-        return f"gives back next {minute(_moment(status.period.ends_s), ZoneInfo('UTC'))} UTC"
+        return f"gives way next {minute(_moment(status.period.ends_s), zone)}"
     length = status.period.ends_s - status.period.starts_s
     passed = now.timestamp() - status.period.starts_s
     return f"{100 * min(max(passed / length, 0), 1):.0f} % of the time passed"

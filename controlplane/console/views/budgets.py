@@ -305,7 +305,8 @@ class BudgetTest(Page):
 
     def crumbs(self) -> Sequence[Crumb]:
         own = Crumb(self.row.name, BUDGETS.detail_url(self.row.pk))
-        return (Crumb(BUDGETS.title, BUDGETS.list_url()), own, Crumb("Test"))
+        first = (Crumb(BUDGETS.group), Crumb(BUDGETS.title, BUDGETS.list_url()))
+        return (*first, own, Crumb("Test"))
 
     def _shown(self, row: Budget, steps: Sequence[ProofStep] | None) -> HttpResponse:
         call = changing(self.request, "POST", reverse("api-budget-test", args=[row.pk]), {})
