@@ -110,7 +110,7 @@ PLACES: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("api-price-import", "api-price-preview"), FINANCE | {"admin of b"}),
     "api-own-cost": WHOLE | {"admin of b"},
     "api-margin": WHOLE | {"admin of b"},
-    **dict.fromkeys(("own-costs", "margins"), WHOLE),
+    **dict.fromkeys(("own-costs", "margins"), WHOLE | {"admin of b"}),
     "live": WHOLE,
     "api-live": WHOLE | {"admin of b"},
     "api-attention": WHOLE | {"admin of b"},
