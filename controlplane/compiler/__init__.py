@@ -128,10 +128,7 @@ def _models() -> Iterable[ModelRecord]:
 
 
 def _prices() -> Iterable[PriceRecord]:
-    """Of each price what was in force at its last edit and what begins later.
-
-    So an edit elsewhere makes the same records, whatever began meanwhile.
-    """
+    """Of each what was in force at its last edit and what begins later: time alone changes none."""
     for row in Price.objects.filter(removed_at__isnull=True).prefetch_related("versions"):
         for version in ahead(row.versions.all(), row.updated_at):
             yield PriceRecord(

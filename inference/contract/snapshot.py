@@ -59,11 +59,11 @@ class ModelRecord:
 class PriceRecord:
     """One version of the list price of a model, or of a model in one pool.
 
-    It is in force from `effective_from` on until the next one of the same model and pool. Absent
-    means unknown, which is never zero; zero is free. One without amounts for input and output ends
-    the price: what comes then is unknown, or in a pool what the model's own price says. Cached
-    input and that of embeddings cost what input does, reasoning what output does, unless they have
-    prices of their own. `request_nanousd` is for each attempt that was answered.
+    It is in force from `effective_from` until the next of the same model and pool. Absent means
+    unknown, which is never zero; zero is free. One without input and output ends the price: what
+    comes then is unknown, or in a pool what the model's says. Cached input costs what input does,
+    reasoning what output does and embeddings what input does, unless they have prices of their own.
+    `request_nanousd` is for each attempt that was answered.
     """
 
     id: str

@@ -149,7 +149,11 @@ class PoolForm(NounForm):
         empty_value=None,
     )
     gpus_per_worker = IntegerField(
-        label="GPUs a worker", **bounds_of(GPU_BOUNDS["gpus_per_worker"]), initial=1
+        label="GPUs a worker",
+        **bounds_of(GPU_BOUNDS["gpus_per_worker"]),
+        required=False,
+        initial=1,
+        help_text="Empty: one.",
     )
     worker_concurrency = IntegerField(
         label="Requests a worker runs at once",
@@ -237,6 +241,9 @@ class PoolForm(NounForm):
             "endpoints": list(row.endpoints),
             _ARGUMENTS: dict(row.engine_arguments),
         }
+
+    def clean_gpus_per_worker(self) -> int:
+        return self.cleaned_data["gpus_per_worker"] or 1
 
     def clean_addresses(self) -> list[str]:
         return self.cleaned_data["addresses"].split()
