@@ -21,7 +21,7 @@ from controlplane.services.organisations import create_organisation
 from controlplane.services.requests import ensure_partitions
 from controlplane.services.users import create_user, grant_role
 
-BEFORE_ROLL_UPS = "0017"
+BEFORE_ROLL_UPS = "0018"
 """The newest migration whose roll-ups are those of before; what comes after sums the ledger."""
 
 TURNS = 3
@@ -44,8 +44,8 @@ SELECT %(day)s, 'req_' || lpad((%(first)s + n)::text, 26, '0'), at, at - interva
     'pool_' || n %% 6 || '-0', 1846, 182, 1024,
     CASE WHEN n %% 20 <> 0 THEN 487200 END, CASE WHEN n %% 20 <> 0 THEN 487200 END,
     'journal-' || n %% 8, (%(first)s + n) / 8 + 1,
-    CASE WHEN n %% 5 < 2 THEN 'user-' || (random() * 3000)::int END,
-    CASE WHEN n %% 10 < 3 THEN jsonb_build_array('tag-' || n %% 30, 'tag-' || n %% 7 + 30) END
+    CASE WHEN n %% 5 < 2 THEN 'user-' || key || '-' || n %% 6 END,
+    CASE WHEN n %% 10 < 3 THEN jsonb_build_array('tag-' || key %% 30, 'tag-' || n %% 3 + 30) END
 FROM (
     SELECT n, (%(keys)s * power(random(), 3))::int AS key,
         %(day)s::date::timestamp AT TIME ZONE 'UTC' + random() * interval '86399 seconds' AS at
@@ -129,6 +129,7 @@ def addresses(days: int) -> Sequence[str]:
     """Every page and call that is timed."""
     today = datetime.now(UTC).date()
     first, end = today - timedelta(days=days - 1), today + timedelta(days=1)
+    before = today - timedelta(days=31)
     whole = f"from={first}T00:00&to={end}T00:00"
     groups = [*GROUPS, "none"]
     pages = [
@@ -137,9 +138,11 @@ def addresses(days: int) -> Sequence[str]:
         *(f"/usage/?group_by={one}&bucket=hour&range=7d" for one in ("key", "team", "route")),
         "/me/usage/",
         "/me/usage/?group_by=key",
-        *(f"/spend/?month={today - timedelta(days=31):%Y-%m}&group_by={one}" for one in groups),
-        f"/spend/?day={today - timedelta(days=31)}&group_by=key",
+        *(f"/spend/?month={before:%Y-%m}&group_by={one}" for one in groups),
+        f"/spend/?day={before}&group_by=key",
         "/spend/",
+        *(f"/reports/?month={before:%Y-%m}&group_by={one}" for one in GROUPS),
+        "/system/",
     ]
     ends = f"from={first}T00:00:00Z&to={end}T00:00:00Z"
     calls = [
@@ -149,6 +152,7 @@ def addresses(days: int) -> Sequence[str]:
         "/api/v1/usage/?bucket=day&group_by=model&project=proj_3&range=30d",
         "/api/v1/usage/?bucket=hour&group_by=pool&route=rt_3&range=30d",
         *(f"/api/v1/spend/?group_by={one}" for one in GROUPS),
+        *(f"/api/v1/reports/?month={before:%Y-%m}&group_by={one}" for one in GROUPS),
     ]
     return [*pages, *calls]
 

@@ -3,10 +3,10 @@
     .venv/bin/python -m benchmarks.ledger_size [--requests 10000000] [--days 90] [--keys 500]
 
 A PostgreSQL of its own is filled by SQL: requests with a charge each, busy keys and quiet ones, one
-in twenty without a price, tags and end users on some; the roll-ups are what the upgrade makes of
-them. Then each page and each call of the API is asked for through Django's own client, in the
-process, once to warm up and three times for the clock. It fails if the slowest takes longer than
---most-ms.
+in twenty without a price, tags and end users of its own on some; the roll-ups are what the upgrade
+makes of them. Then each page and each call of the API is asked for through Django's own client, in
+the process, once to warm up and three times for the clock. It fails if the slowest takes longer
+than --most-ms.
 """
 
 import argparse

@@ -220,13 +220,15 @@ def _without(
     whole: Sequence[Mapping[str, Any]], told: Sequence[Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
     """What is left of each day's total; days of which nothing is have no row."""
+    named: dict[Any, dict[str, int]] = {}
+    for row in told:
+        own = named.setdefault(row["bucket"], dict.fromkeys(SUMS, 0))
+        for name in SUMS:
+            own[name] += row[f"sum_{name}"]
     left = []
     for day in whole:
-        own = [row for row in told if row["bucket"] == day["bucket"]]
-        rest = {
-            f"sum_{name}": day[f"sum_{name}"] - sum(row[f"sum_{name}"] for row in own)
-            for name in SUMS
-        }
+        known = named.get(day["bucket"], {})
+        rest = {f"sum_{name}": day[f"sum_{name}"] - known.get(name, 0) for name in SUMS}
         if any(rest.values()):
             left.append({**day, **rest})
     return left

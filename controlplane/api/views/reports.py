@@ -73,18 +73,20 @@ class ReportView(TenantView):
             "statement": report.statement,
             "total": report.total,
             "is_reconciled": report.is_reconciled,
-            "results": [
-                {
-                    **line.figures,
-                    "kind": line.place.kind,
-                    "value": line.place.value,
-                    "label": line.label,
-                    "of_month": line.of_month,
-                }
-                for line in report.lines
-            ],
+            "results": [],
         }
-        return Response(UsageReportSerializer(answer).data)
+        results = [
+            {
+                **line.figures,
+                "cost_nanousd": str(line.figures["cost_nanousd"]),
+                "kind": line.place.kind,
+                "value": line.place.value,
+                "label": line.label,
+                "of_month": str(line.of_month),
+            }
+            for line in report.lines
+        ]
+        return Response({**UsageReportSerializer(answer).data, "results": results})
 
 
 class StatementView(Creating):

@@ -12,7 +12,7 @@ from controlplane.api.filters import refuse_unknown
 from controlplane.api.serializers.spend import SpendQuerySerializer, SpendSerializer
 from controlplane.api.views.requests import ORGANISATION, organisation_asked
 from controlplane.api.views.tenants import TenantView
-from controlplane.api.views.usage import flat_row
+from controlplane.api.views.usage import told_rows
 from controlplane.models import Organisation
 from controlplane.selectors.spend import Spend, get_spend
 
@@ -33,7 +33,9 @@ class SpendView(TenantView):
         organisation = organisation_asked(self)
         query = asked.question(ZoneInfo(organisation.time_zone))
         spend = get_spend(self.access, organisation, query, timezone.now())
-        return Response(SpendSerializer(_told(spend, organisation)).data)
+        answer = SpendSerializer(_told(spend, organisation)).data
+        hours = None if spend.hours is None else told_rows(spend.hours.rows)
+        return Response({**answer, "results": told_rows(spend.usage.rows), "hours": hours})
 
 
 def _told(spend: Spend, organisation: Organisation) -> dict[str, Any]:
@@ -52,6 +54,6 @@ def _told(spend: Spend, organisation: Organisation) -> dict[str, Any]:
         **{name: getattr(spend, name) for name in same},
         "total": usage.total,
         "is_reconciled": usage.is_reconciled,
-        "results": [flat_row(row) for row in usage.rows],
-        "hours": None if spend.hours is None else [flat_row(row) for row in spend.hours.rows],
+        "results": [],
+        "hours": None,
     }

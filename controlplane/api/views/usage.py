@@ -1,6 +1,7 @@
 """Usage by REST: sums of an organisation's requests, by time and group."""
 
-from dataclasses import asdict
+from collections.abc import Iterable
+from datetime import UTC
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -44,12 +45,20 @@ class UsageView(TenantView):
             "time_zone": usage.zone.key,
             "total": usage.total,
             "is_reconciled": usage.is_reconciled,
-            "results": [flat_row(row) for row in usage.rows],
+            "results": [],
         }
-        return Response(UsageSerializer(answer).data)
+        return Response({**UsageSerializer(answer).data, "results": told_rows(usage.rows)})
 
 
-def flat_row(row: UsageRow) -> dict[str, Any]:
-    """A row with its sums beside its name, as answers have it."""
-    values = asdict(row)
-    return {**values.pop("sums"), **values}
+def told_rows(rows: Iterable[UsageRow]) -> list[dict[str, Any]]:
+    """Rows as `UsageRowSerializer` tells them, without its cost: there may be thousands."""
+    return [
+        {
+            **row.sums,
+            "cost_nanousd": str(row.sums["cost_nanousd"]),
+            "at": f"{row.at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
+            "value": row.value,
+            "label": row.label,
+        }
+        for row in rows
+    ]
