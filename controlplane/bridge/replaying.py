@@ -174,7 +174,7 @@ def _replayed(
         for pool_id, found in workers.items()
         if found
     }
-    replaying = Replaying(snapshot, fleet, offers=OFFERS)
+    replaying = Replaying(snapshot, fleet, offers=OFFERS, priced_at_s=replay.created_at.timestamp())
     for place in range(0, len(past.requests), CHUNK):
         replaying.feed(past.requests[place : place + CHUNK])
         note_progress(

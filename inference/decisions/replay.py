@@ -110,7 +110,8 @@ class Replay:
     """Replays requests in the order of their arrival under one configuration.
 
     `workers` are all that can be sent to, by pool. Feed requests as they come, then `finish`;
-    `outcomes` are in their order. A chance that isn't recorded is the request's own, so any two
+    `outcomes` are in their order. All costs what it did at `priced_at_s`, so that configurations
+    are compared at one price book. A chance that isn't recorded is the request's own, so any two
     replays have the same.
     """
 
@@ -120,11 +121,12 @@ class Replay:
         workers: Mapping[str, Sequence[SimulatedWorker]],
         *,
         offers: Offers = EVERYTHING,
+        priced_at_s: float = 0.0,
     ) -> None:
         self.outcomes: list[Replayed] = []
         self._snapshot = snapshot
         self._offers = offers
-        self._ground: Groundwork | None = None
+        self._ground = Groundwork(snapshot, offers, priced_at_s)
         self._keys: dict[str, KeyRecord] = {
             one.id: one for bucket in snapshot.keys.values() for one in bucket.values()
         }
@@ -175,7 +177,7 @@ class Replay:
             now=request.arrived_s,
             u=chance_of(request.event_id, "plan") if request.plan_u is None else request.plan_u,
             offers=self._offers,
-            ground=self._ground_at(request.arrived_s),
+            ground=self._ground,
         )
         if isinstance(plan, Refusal):
             outcome.route_id = None if plan.route is None else plan.route.id
@@ -185,13 +187,6 @@ class Replay:
         waiting = _Waiting(place, request, plan, request.arrived_s)
         if not self._place(waiting, request.arrived_s):
             self._queue(waiting)
-
-    def _ground_at(self, now_s: float) -> Groundwork:
-        """The groundwork of that time; made anew where a price comes into force."""
-        ground = self._ground
-        if ground is None or not ground.since <= now_s < ground.until:
-            ground = self._ground = Groundwork(self._snapshot, self._offers, now_s)
-        return ground
 
     def _capacities_of(self, plan: Plan) -> list[Capacity[SimulatedWorker]]:
         return [self._capacities.get(one.pool.id, _NOBODY) for one in plan.targets]

@@ -1,5 +1,6 @@
 """A route over two pools, and past traffic of it as engines would have served it, in the ledger."""
 
+import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from random import Random
@@ -95,7 +96,7 @@ def when_recorded(ends: Sequence[End]) -> datetime:
 def _end(ids: Mapping[str, str], snapshot: Any, one: Happened, seq: int) -> End:
     request, fact = one.request, one.fact
     pool = snapshot.pools[one.pool_id]
-    ground = Groundwork(snapshot, EVERYTHING, one.request.arrived_s)
+    ground = Groundwork(snapshot, EVERYTHING, max(one.request.arrived_s, time.time()))
     price = ground.price_of(pool, Endpoint.CHAT)
     usage = Usage(request.prompt_tokens, request.output_tokens, 0)
     cost = cost_of(usage, price)
