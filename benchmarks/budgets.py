@@ -8,6 +8,8 @@ exact number of requests: one more is overspent, one less was refused without ne
 import argparse
 import asyncio
 import json
+import os
+import signal
 import sys
 import tempfile
 import time
@@ -26,11 +28,13 @@ from inference.contract import wire
 from inference.contract.codec import decode_vitals
 from inference.contract.kinds import BudgetPeriod, BudgetSubject
 from inference.contract.snapshot import BudgetRecord, BudgetScope, PriceRecord
+from tests.installation import processes_of
 
 CORES = "0,1"
 # within which each process has heard that the store knows what was spent
 SEEDED_S = 3.0
 AGAIN_S = 0.2
+STOPPED_AFTER_S = 1.5
 # the worker answers with so many tokens; the prompt costs nothing
 TOKENS = 30
 SCRIPT = "evalsha"
@@ -75,7 +79,10 @@ def main(arguments: Sequence[str]) -> int:
         time.sleep(SEEDED_S)
         before = calls_of(admin)
         began_s = time.monotonic()
-        tally = asyncio.run(ask(port, asked.clients * asked.processes))
+        children = processes_of(folder / "gateway" / "var")
+        stopped = next(pid for pid, line in children.items() if "gateway-child" in line)
+        pause = (stopped, asked.stop_s) if asked.stop_s else None
+        tally = asyncio.run(ask(port, asked.clients * asked.processes, pause))
         took_s = time.monotonic() - began_s
         calls = calls_of(admin) - before
         spent, late, past = spent_of(admin)
@@ -142,13 +149,24 @@ def told(calls: Counter[str], thousands: float) -> str:
     )
 
 
-async def ask(port: int, clients: int) -> Tally:
-    """So many clients, each until it is refused."""
+async def ask(port: int, clients: int, pause: tuple[int, float] | None) -> Tally:
+    """So many clients, each until it is refused; a process may stand still for some seconds."""
     tally = Tally()
     async with asyncio.TaskGroup() as group:
+        if pause is not None:
+            group.create_task(_stand_still(*pause))
         for number in range(clients):
             group.create_task(_client(port, tally, number))
     return tally
+
+
+async def _stand_still(pid: int, for_s: float) -> None:
+    await asyncio.sleep(STOPPED_AFTER_S)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        await asyncio.sleep(for_s)
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 async def _client(port: int, tally: Tally, number: int) -> None:
@@ -183,6 +201,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--processes", type=int, default=8)
     parser.add_argument("--clients", type=int, default=200, help="for each process")
+    parser.add_argument(
+        "--stop-s", type=float, default=0, help="have a process stand still so long"
+    )
     parser.add_argument("--requests", type=int, default=20_000, help="what the budget has room for")
     return parser
 

@@ -170,7 +170,7 @@ def planner(
     request = parse_request(Endpoint.CHAT, BODY % model)
     raw = HEADERS + wishes
 
-    ground = Groundwork(snapshot, EVERYTHING)
+    ground = Groundwork(snapshot, EVERYTHING, 0.0)
 
     def plan(step: int) -> object:
         headers = read_headers(raw)

@@ -17,6 +17,7 @@ app.conf.imports = (
     "controlplane.tasks.configuration",
     "controlplane.tasks.heartbeat",
     "controlplane.tasks.idempotency",
+    "controlplane.tasks.prices",
     "controlplane.tasks.ledger",
     "controlplane.tasks.replays",
     "controlplane.tasks.reports",
@@ -65,6 +66,17 @@ app.conf.beat_schedule = {
         "task": "replays.run_queued",
         "schedule": 3.0,
         "options": {"expires": 3},
+    },
+    "reprice": {"task": "prices.reprice", "schedule": 3.0, "options": {"expires": 3}},
+    "compute-own-costs": {
+        "task": "prices.compute_own_costs",
+        "schedule": 300.0,
+        "options": {"expires": 300},
+    },
+    "forget-old-costs": {
+        "task": "prices.forget_old_costs",
+        "schedule": 3_600.0,
+        "options": {"expires": 3_600},
     },
     "look-back-at-replays": {
         "task": "replays.look_back",

@@ -37,6 +37,7 @@ class NeedSerializer(serializers.Serializer[object]):
     detail = serializers.CharField(help_text="Why, in a sentence; it may be empty.")
     pool_id = serializers.CharField(allow_null=True, help_text="The pool it is about, if it is.")
     alert_id = serializers.CharField(allow_null=True, help_text="The alert it is, if it is one.")
+    budget_id = serializers.CharField(allow_null=True, help_text="The budget it is about.")
 
 
 class AttentionSerializer(serializers.Serializer[object]):
@@ -77,4 +78,5 @@ def _told(need: Need) -> dict[str, Any]:
         "detail": need.detail,
         "pool_id": need.pool_id or None,
         "alert_id": need.alert_id or None,
+        "budget_id": need.budget_id or None,
     }

@@ -23,7 +23,7 @@ _ICONS = {"crit": "crit", "warn": "warn", "idle": "nodata"}
 class Need:
     """One thing: how grave (crit, warn or idle), what, and in a sentence why.
 
-    `pool_id` and `alert_id` link.
+    `pool_id`, `alert_id` and `budget_id` link.
     """
 
     kind: NeedKind
@@ -32,6 +32,7 @@ class Need:
     detail: str
     pool_id: str = ""
     alert_id: str = ""
+    budget_id: str = ""
 
     @property
     def icon(self) -> str:
@@ -47,7 +48,7 @@ def needs_of(scene: Scene) -> Sequence[Need]:
         *_failures(scene),
         *_pools(scene.pools),
     ]
-    found += [*_ladders(scene), *_costs(scene)]
+    found += [*_ladders(scene), *_budgets(scene), *_costs(scene)]
     return sorted(found, key=lambda one: list(_ICONS).index(one.tone))
 
 
@@ -105,6 +106,14 @@ def _failures(scene: Scene) -> Iterator[Need]:
         tone = "crit" if share >= MOST_FAILURES else "warn"
         title = f"{words.per_cent(share)} of requests failed"
         yield Need(NeedKind.FAILURES, tone, title, "In the last minute, by us or a worker.")
+
+
+def _budgets(scene: Scene) -> Iterator[Need]:
+    for one in scene.refusing:
+        many = words.count(one.requests, "request")
+        detail = f"{many} within the hour. {one.owner}".strip()
+        title = f"The budget {one.name} refuses requests"
+        yield Need(NeedKind.BUDGET, "warn", title, detail, budget_id=one.id)
 
 
 def _costs(scene: Scene) -> Iterator[Need]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, tzinfo
 
 from controlplane.selectors.alerts import Firing
+from controlplane.selectors.budget_effects import Refusing
 from controlplane.selectors.live import LiveView
 from dashboards.kinds import Fold, Form, Measure, Page, PanelKind
 
@@ -60,6 +61,7 @@ class Scene:
     refusals: Sequence[Refusal] = ()
     has_store: bool = True
     alerts: Sequence[Firing] = ()
+    refusing: Sequence[Refusing] = ()
 
     @property
     def is_partial(self) -> bool:

@@ -22,6 +22,7 @@ class NeedKind(StrEnum):
     FAILURES = "failures"
     POOL = "pool"
     DEGRADED = "degraded"
+    BUDGET = "budget"
     NO_PRICE = "no_price"
     NO_DATA = "no_data"
 

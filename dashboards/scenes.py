@@ -11,6 +11,7 @@ from controlplane.errors import NotFound
 from controlplane.models import Pool
 from controlplane.selectors.access import Access
 from controlplane.selectors.alerts import list_firing
+from controlplane.selectors.budget_effects import list_refusing
 from controlplane.selectors.live import Span, get_live, newest, span_of
 from controlplane.selectors.organisations import list_organisations
 from controlplane.selectors.pools import list_pools
@@ -29,7 +30,7 @@ def read_whole(
     """The whole window, ending now or at `until`; raises NotFound, and Invalid for a bad end."""
     scene = _read(access, scope, now, span_of(scope.window, now, until=until), read_fleet())
     # what holds now is nothing of a past
-    return scene if until is None else replace(scene, alerts=())
+    return scene if until is None else replace(scene, alerts=(), refusing=())
 
 
 def read_newest(scope: LiveScope, now: datetime, fleet: Fleet | None) -> Scene:
@@ -59,6 +60,7 @@ def _read(
         refusals=_refusals(fleet),
         has_store=fleet is not None,
         alerts=list_firing(organisation) if scope.page is Page.OVERVIEW else (),
+        refusing=list_refusing(organisation, now) if scope.page is Page.OVERVIEW else (),
     )
 
 

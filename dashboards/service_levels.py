@@ -37,12 +37,12 @@ def level_tiles(access: Access, organisation: Organisation, now: datetime) -> Se
 
 def _tile(level: Level) -> LevelTile:
     left = level.left_percent or 0.0
-    burn = "burn rate not known" if level.burn is None else f"burn rate {level.burn.rate:,.1f}"
+    burn = "idle now" if level.burn is None else f"burn rate {level.burn.rate:,.1f}"
     answered = level.availability_percent or 0.0
     return LevelTile(
         route_id=level.route.pk,
         name=level.route.name,
-        text=f"{left:,.0f}",
-        note=f"{burn}, {answered:.2f} % answered",
+        text=f"{left:,.0f}".replace("-", "\N{MINUS SIGN}"),
+        note=f"{answered:.2f} %, {burn}",
         tone="crit" if left < 0 else "",
     )

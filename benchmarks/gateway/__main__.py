@@ -130,7 +130,8 @@ def show(results: Results, loads: Sequence[Load]) -> None:
                 f"{median(one.p99 for one in runs) / 1e3:10.2f}"
             )
             failed = sum(one.failed for one in runs)
-            print(f"{name:14}{cells}{ours / rate:8.2f}{f'  {failed} failed' if failed else ''}")
+            ratio = f"{ours / rate:8.2f}" if rate else f"{'–':>8}"
+            print(f"{name:14}{cells}{ratio}{f'  {failed} failed' if failed else ''}")
 
 
 def _turns(names: Sequence[str], rounds: int) -> Iterator[str]:

@@ -16,6 +16,7 @@ from controlplane.api.views.budgets import BudgetView
 from controlplane.api.views.docs import DocsView, SchemaView
 from controlplane.api.views.explain import ExplainView
 from controlplane.api.views.gateways import GatewayView
+from controlplane.api.views.gpu_costs import GpuPriceView, MarginView, OwnCostView
 from controlplane.api.views.keys import KeyView
 from controlplane.api.views.limits import LimitView
 from controlplane.api.views.live import LiveView
@@ -32,6 +33,7 @@ from controlplane.api.views.reports import (
     ReportView,
     StatementView,
 )
+from controlplane.api.views.repricings import CorrectionView, RepricingView
 from controlplane.api.views.requests import RequestView
 from controlplane.api.views.routes import RouteView
 from controlplane.api.views.service_accounts import ServiceAccountView
@@ -51,6 +53,11 @@ router.register("teams", TeamView, basename="api-team")
 router.register("projects", ProjectView, basename="api-project")
 router.register("models", ModelView, basename="api-model")
 router.register("prices", PriceView, basename="api-price")
+router.register("repricings", RepricingView, basename="api-repricing")
+router.register("corrections", CorrectionView, basename="api-correction")
+router.register("gpu-prices", GpuPriceView, basename="api-gpu-price")
+router.register("own-costs", OwnCostView, basename="api-own-cost")
+router.register("margins", MarginView, basename="api-margin")
 router.register("pools", PoolView, basename="api-pool")
 router.register("routes", RouteView, basename="api-route")
 router.register("keys", KeyView, basename="api-key")

@@ -226,6 +226,11 @@ def set_windows(
             pipe.execute()
 
 
+def drop_counter(store: Redis, key: str) -> None:
+    """Forget a counter that nobody else knows."""
+    store.unlink(key)
+
+
 def mark_seeded(store: Redis, epoch: str) -> bool:
     """Let gateways rely on the counters of budgets, unless the store has begun another life."""
     return bool(store.eval(_MARK_SEEDED, 2, LIMITS_EPOCH, BUDGETS_SEEDED, epoch))

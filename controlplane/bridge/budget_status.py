@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from controlplane.bridge.budget_counters import NOTHING
+from controlplane.bridge.budget_past import PastPeriod, read_past_periods
 from controlplane.bridge.budgets import read_reserved
 from controlplane.compiler import budget_record
 from controlplane.decisions.budget_effects import Effect
-from controlplane.decisions.budget_sums import bucket_s, previous_period
+from controlplane.decisions.budget_sums import previous_period
 from controlplane.decisions.budgets import (
     Balance,
     Bucket,
@@ -18,7 +19,6 @@ from controlplane.decisions.budgets import (
     balance_of,
     each_of,
     forecast_of,
-    look_back,
     plain_amount,
     state_with,
 )
@@ -34,7 +34,6 @@ from controlplane.selectors.budgets import (
     list_accounts,
     list_buckets,
     list_most_spent,
-    list_past,
     row_id,
 )
 from controlplane.selectors.names import list_names
@@ -45,9 +44,6 @@ from inference.decisions.rules import zone_of
 
 _EFFECTS_SINCE = timedelta(hours=2)
 """A list tells what budgets do just now; rows are hours."""
-
-_PAST_ACCOUNTS = 1_000
-"""A period that is over is judged by the accounts that spent the most, so many at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +80,8 @@ class Status:
 
     `is_counted` is false until the ledger was read for it, `is_checked` until the store's counters
     know of the ledger; then a budget that blocks refuses. `totals` and `previous` are None to
-    readers who may not know what others spend. `previous` is what the last whole period would have
-    meant for the amount of now.
+    readers who may not know what others spend. `past` are the last whole periods, newest first:
+    what each would have meant for the amount of now; `previous` is the first of them.
     """
 
     record: BudgetRecord
@@ -101,6 +97,7 @@ class Status:
     accounts: Sequence[AccountStatus]
     previous_period: Period
     previous: Past | None
+    past: Sequence[PastPeriod] = ()
     effects: Mapping[Effect, EffectTold] = field(default_factory=dict)
     refused_s_ago: float | None = None
 
@@ -115,9 +112,11 @@ def read_status(access: Access, budget: Budget, now: datetime, *, top: int) -> S
     record, zone_name = budget_record(budget), budget.organisation.time_zone
     zone = zone_of(zone_name)
     period = window_of(record, zone, now.timestamp())
-    before = previous_period(record, zone, period)
     is_whole = access.reads_organisation(budget.organisation_id)
     count = get_counts([budget.pk]).get(budget.pk)
+    past: Sequence[PastPeriod] = ()
+    if is_whole:
+        past = read_past_periods(budget, record, zone, count, now_s=now.timestamp())
     upkeep = get_upkeep()
     is_seeded = upkeep is not None and upkeep.is_seeded
     begin = datetime.fromtimestamp(period.starts_s, UTC)
@@ -134,8 +133,9 @@ def read_status(access: Access, budget: Budget, now: datetime, *, top: int) -> S
         thresholds_percent=budget.thresholds_percent,
         totals=get_totals(budget, period) if is_whole else None,
         accounts=_accounts(access, budget, record, period, now=now, top=top),
-        previous_period=before,
-        previous=_previous(budget, record, before, now) if is_whole else None,
+        previous_period=previous_period(record, zone, period),
+        previous=past[0].past if past else None,
+        past=past,
         effects=effects,
         refused_s_ago=_refused_s_ago(effects, now),
     )
@@ -158,12 +158,6 @@ def _subject_in_ledger(budget: Budget, scope: Mapping[str, str]) -> str:
     if scope["subject"] == BudgetSubject.ORGANISATION:
         return budget.organisation_id
     return ledger_id(scope["subject"], scope["subject_id"])
-
-
-def _previous(budget: Budget, record: BudgetRecord, before: Period, now: datetime) -> Past:
-    accounts = list_past(budget, before, most=_PAST_ACCOUNTS)
-    amount = amount_at(record, now.timestamp())
-    return look_back(accounts, amount, length_s=bucket_s(record))
 
 
 def _accounts(

@@ -7,9 +7,11 @@ are told all the same. Nothing here is a secret: no address, no user, no key.
 import platform
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import django
 import structlog
@@ -39,8 +41,10 @@ from controlplane.bridge.publisher import published_position
 from controlplane.bridge.store import STORE_TIMEOUT_S, open_store
 from controlplane.bridge.stream import read_stream
 from controlplane.bridge.vitals import Fleet, read_fleet, read_propagation
-from controlplane.selectors.alerts import get_oldest_waiting
+from controlplane.decisions.alert_kinds import DeliveryState
+from controlplane.selectors.alerts import count_dead_channels, get_oldest_waiting
 from controlplane.selectors.budgets import count_budgets, get_corrected, get_upkeep
+from controlplane.selectors.deliveries import count_deliveries
 from controlplane.selectors.system import (
     get_coverage,
     get_database_facts,
@@ -193,8 +197,30 @@ def outbox_part(now: datetime) -> Part:
     """Messages about alerts: stale while one that is due waits for longer than the jobs take."""
     age_s = get_oldest_waiting(now)
     is_late = age_s is not None and age_s > OUTBOX_LATE_S
-    told = "messages about alerts wait" if is_late else ""
-    return Part("outbox", "stale" if is_late else "ok", told, age_s=round(age_s or 0.0, 1))
+    facts = outbox_facts(now)
+    troubles = {
+        "messages about alerts wait": is_late,
+        f"{facts['dead_channels']:,} channels are dead": facts["dead_channels"] > 0,
+    }
+    told = "; ".join(words for words, is_so in troubles.items() if is_so)
+    state = "stale" if is_late else "degraded" if told else "ok"
+    return Part("outbox", state, told, age_s=round(age_s or 0.0, 1), facts=facts)
+
+
+def outbox_facts(now: datetime) -> dict[str, Any]:
+    """What became of the messages of a day, by state and kind of channel."""
+    counted = count_deliveries(now - timedelta(days=1))
+    states: Counter[str] = Counter()
+    not_sent: Counter[str] = Counter()
+    for (kind, state), number in counted.items():
+        states[state] += number
+        if state in (DeliveryState.FAILED, DeliveryState.UNKNOWN):
+            not_sent[kind] += number
+    return {
+        "messages_of_24_h": dict(sorted(states.items())),
+        "not_delivered_by_kind": dict(sorted(not_sent.items())),
+        "dead_channels": sum(count_dead_channels(None).values()),
+    }
 
 
 def recorder_part() -> Part:

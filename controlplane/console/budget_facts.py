@@ -8,6 +8,8 @@ from zoneinfo import ZoneInfo
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from controlplane.bridge.budget_past import PastPeriod
+from controlplane.bridge.budget_proof import ProofState
 from controlplane.bridge.budget_status import AccountStatus, Status, Subject
 from controlplane.console.details import Fact, State
 from controlplane.console.formats import UNKNOWN, about_dollars, count, dollars, minute, percentage
@@ -27,6 +29,14 @@ _STATES: Mapping[BudgetState, State] = {
     BudgetState.BLOCKED: State("Blocked", "crit", "crit"),
 }
 _TONES = {BudgetState.THRESHOLD: "w", BudgetState.OVER: "w", BudgetState.BLOCKED: "c"}
+
+
+PROOF_STATES: Mapping[ProofState, tuple[str, str]] = {
+    ProofState.OK: ("ok", "Proved"),
+    ProofState.WARN: ("warn", "Look at it"),
+    ProofState.FAILED: ("crit", "Failed"),
+}
+"""Of a step of a test: tone and icon, and a word."""
 
 
 def state_of(budget: Budget, balance: Balance | None, state: BudgetState | None = None) -> State:
@@ -103,14 +113,16 @@ def figures_of(status: Status, zone: ZoneInfo, now: datetime) -> Sequence[Fact]:
         else f"{dollars(balance.reserved_nanousd)} held for requests under way"
     )
     most = " the most" if status.is_each else ""
-    return (
-        Fact(f"Spent{most}", dollars(balance.spent_nanousd), unit=_unknown_words(first)),
+    is_rolling = status.record.is_rolling
+    unit = "within it" if is_rolling else _unknown_words(first)
+    facts = (
+        Fact(f"Spent{most}", dollars(balance.spent_nanousd), unit=unit),
         budget,
-        Fact("Used", percentage(balance.used_percent), unit=_passed_words(status, now)),
+        Fact("Used", percentage(balance.used_percent), unit=_passed_words(status, zone, now)),
         Fact("Left", dollars(balance.left_nanousd), unit=held),
-        _forecast_fact(first),
-        _reach_fact(first, zone),
     )
+    # what rolls has no end that it could be told how much is spent by
+    return facts if is_rolling else (*facts, _forecast_fact(first), _reach_fact(first, zone))
 
 
 def _unknown_words(account: AccountStatus) -> str:
@@ -119,9 +131,9 @@ def _unknown_words(account: AccountStatus) -> str:
     return f"in {count(account.attempts)} attempts" if account.attempts else "nothing yet"
 
 
-def _passed_words(status: Status, now: datetime) -> str:
+def _passed_words(status: Status, zone: ZoneInfo, now: datetime) -> str:
     if status.record.is_rolling:
-        return f"gives back next {minute(_moment(status.period.ends_s), ZoneInfo('UTC'))} UTC"
+        return f"gives way next {minute(_moment(status.period.ends_s), zone)}"
     length = status.period.ends_s - status.period.starts_s
     passed = now.timestamp() - status.period.starts_s
     return f"{100 * min(max(passed / length, 0), 1):.0f} % of the time passed"
@@ -170,6 +182,46 @@ def past_words(past: Past | None, period: Period, action: str, zone: ZoneInfo) -
     return (
         f"In {span} it would have {verb} for {count(past.reached)} of {count(past.accounts)}{when}."
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PastLine:
+    """One period that is over, in the table of what would have been."""
+
+    span: str
+    most: str
+    used: str
+    fired: str
+    verdict: str
+    tone: str
+
+
+def past_lines(past: Sequence[PastPeriod], budget: Budget, zone: ZoneInfo) -> Sequence[PastLine]:
+    """The last whole periods, newest first."""
+    return [_past_line(one, budget, zone) for one in past]
+
+
+def _past_line(one: PastPeriod, budget: Budget, zone: ZoneInfo) -> PastLine:
+    begin, end = (minute(_moment(at), zone) for at in (one.period.starts_s, one.period.ends_s))
+    amount, past = budget.amount_nanousd, one.past
+    fired = ", ".join(f"{each.percent} %{_by(each.first_at_s, zone)}" for each in one.fired)
+    verdict = "no"
+    if past.reached:
+        many = f"{count(past.reached)} of {count(past.accounts)}"
+        verdict = "yes" if past.accounts == 1 else many
+        verdict += _by(past.first_reached_at_s, zone)
+    return PastLine(
+        span=f"{begin} to {end}",
+        most=dollars(past.most_nanousd),
+        used=percentage(100 * past.most_nanousd / amount if amount else None),
+        fired=fired or "none",
+        verdict=verdict,
+        tone="warn" if past.reached else "ok",
+    )
+
+
+def _by(at_s: int | None, zone: ZoneInfo) -> str:
+    return "" if at_s is None else f" by {minute(_moment(at_s), zone)}"
 
 
 def what_counts(budget: Budget, names: Mapping[str, str]) -> str:

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from controlplane.bridge.budget_status import AccountStatus, Status
 from controlplane.console.formats import about_dollars, dollars
+from controlplane.decisions.budgets import period_words
 from inference.contract.kinds import BudgetPeriod
 
 _NANO = 10**9
@@ -173,6 +174,8 @@ def _summary(status: Status, account: AccountStatus, zone: ZoneInfo) -> str:
     """One sentence: where it is, and where it goes."""
     balance, forecast = account.balance, account.forecast
     told = f"{dollars(balance.spent_nanousd)} of {dollars(status.amount_nanousd)} spent"
+    if status.record.is_rolling:
+        return f"{told} {period_words(status.record.period, is_rolling=True)}."
     if forecast is None:
         return f"{told}; too little of the period is over for a forecast."
     end = datetime.fromtimestamp(status.period.ends_s, UTC).astimezone(zone)

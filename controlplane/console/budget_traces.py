@@ -2,16 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.utils import timezone
 
-from controlplane.bridge.budget_status import read_standings
+from controlplane.bridge.budget_status import Standing, read_standings
 from controlplane.console.formats import dollars, minute
 from controlplane.console.nouns import BUDGETS
 from controlplane.console.scope import Scope
+from controlplane.decisions.budget_effects import REFUSING_S, Effect
+from controlplane.decisions.budgets import BudgetState
 from controlplane.models import Budget, Request
+from controlplane.selectors.budget_effects import list_effects
 from controlplane.selectors.budgets import list_budgets
+
+_LATELY = timedelta(hours=2)
+"""What budgets did is kept by the hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,5 +90,31 @@ def _standing_words(scope: Scope, budgets: Sequence[Budget]) -> Mapping[str, str
                 else f"it starts anew {ends}"
             )
             amounts = f"{dollars(balance.spent_nanousd)} of {dollars(balance.amount_nanousd)}"
-            found[one.pk] = f"now {amounts} is spent; {anew}."
+            found[one.pk] = f"now {amounts} is spent; {anew}.{_owner_words(one)}"
+    return found
+
+
+def _owner_words(budget: Budget) -> str:
+    return f" Its owner is {budget.owner}." if budget.owner else ""
+
+
+def holding_back(
+    budgets: Sequence[Budget], standings: Mapping[str, Standing], now: datetime
+) -> Sequence[BudgetTrace]:
+    """Those of these budgets that refuse requests now, for a banner: used up, or by what they did.
+
+    What a budget refused is told to whoever may see it, what was spent only to who may know.
+    """
+    effects = list_effects([one.pk for one in budgets], now - _LATELY)
+    found = []
+    for one in budgets:
+        standing, told = standings.get(one.pk), effects.get(one.pk, {}).get(Effect.REFUSED)
+        is_blocked = standing is not None and standing.state is BudgetState.BLOCKED
+        is_lately = told is not None and (now - told.last_at).total_seconds() < REFUSING_S
+        if one.is_enabled and (is_blocked or is_lately):
+            note = "Requests are refused by the budget"
+            words = "it is used up." if is_blocked else "too little is left for some of them."
+            url = BUDGETS.detail_url(one.pk)
+            words += _owner_words(one)
+            found.append(BudgetTrace(one.name, url, note, words, "crit", "n-crit"))
     return found

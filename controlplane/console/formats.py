@@ -21,6 +21,11 @@ def dollars(nanousd: int, decimals: int = 2) -> str:
     return f"{sign}${whole}.{fraction.rstrip('0').ljust(decimals, '0')}"
 
 
+def signed_dollars(nanousd: int) -> str:
+    """A difference in dollars, with its sign."""
+    return f"+{dollars(nanousd)}" if nanousd > 0 else dollars(nanousd)
+
+
 def about_dollars(nanousd: float) -> str:
     """Nano-USD to the cent, or to two digits that matter if it is less than one."""
     size = abs(nanousd)

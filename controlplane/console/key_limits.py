@@ -7,6 +7,7 @@ from typing import Any
 
 from controlplane.bridge.budget_status import read_standings
 from controlplane.console.budget_facts import state_of
+from controlplane.console.budget_traces import holding_back
 from controlplane.console.details import Fact, State
 from controlplane.console.forms.keys import AS_THE_ROUTE
 from controlplane.console.nouns import BUDGETS, LIMITS
@@ -66,6 +67,7 @@ def budgets_context(scope: Scope, key: Key, now: datetime) -> Mapping[str, Any]:
     new = f"{BUDGETS.create_url()}?subject_1=key&which_1={key.pk}"
     return {
         "budgets": [_budget_line(row, names, standings.get(row.pk)) for row in rows],
+        "holding_back": holding_back(rows, standings, now),
         "budgets_url": f"{BUDGETS.list_url()}?key={key.pk}",
         "new_budget_url": new if may_write and key.revoked_at is None else "",
     }
@@ -74,7 +76,9 @@ def budgets_context(scope: Scope, key: Key, now: datetime) -> Mapping[str, Any]:
 def _budget_line(row: Any, names: Mapping[str, str], standing: Any) -> LimitLine:
     about = scopes_words(row.scopes, names)
     words = budget_words(row.amount_nanousd, row.period, about, is_rolling=row.is_rolling)
-    state = state_of(row, None if standing is None else standing.balance)
+    state = state_of(row, None)
+    if standing is not None:
+        state = state_of(row, standing.balance, standing.state)
     return LimitLine(row.name, BUDGETS.detail_url(row.pk), words, state)
 
 

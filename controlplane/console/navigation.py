@@ -73,6 +73,11 @@ GROUPS = (
             ),
             Item("Budgets", "budgets", "budget", ("budget",)),
             Item("Prices", "prices", "price", ("price",)),
+            Item("Margin", "margins", "chart", (), Needs.WHOLE_ORGANISATION),
+            Item("GPU cost", "own-costs", "system", (), Needs.WHOLE_ORGANISATION),
+            Item("GPU prices", "gpu_prices", "price", ("gpu-price",)),
+            Item("Repricings", "repricings", "restart", ("repricing",), Needs.WHOLE_ORGANISATION),
+            Item("Corrections", "corrections", "edit", ("correction",), Needs.WHOLE_ORGANISATION),
         ),
     ),
     Group(

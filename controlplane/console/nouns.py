@@ -55,6 +55,9 @@ MODELS = Noun("models", "model", "Models", "Serve")
 ROUTES = Noun("routes", "route", "Routes", "Serve")
 POOLS = Noun("pools", "pool", "Pools", "Serve")
 PRICES = Noun("prices", "price", "Prices", "Cost")
+REPRICINGS = Noun("repricings", "repricing", "Repricings", "Cost")
+CORRECTIONS = Noun("corrections", "correction", "Corrections", "Cost")
+GPU_PRICES = Noun("gpu_prices", "gpu price", "GPU prices", "Cost", plural="GPU prices")
 KEYS = Noun("keys", "key", "Keys", "Admin")
 BUDGETS = Noun("budgets", "budget", "Budgets", "Cost")
 LIMITS = Noun("limits", "limit", "Limits", "Govern")
@@ -83,7 +86,7 @@ NOUNS = {
     for noun in (
         *(MODELS, ROUTES, POOLS, PRICES, KEYS, ORGANISATIONS, TEAMS, PROJECTS, SNAPSHOTS),
         *(AUDIT, USERS, BINDINGS, SERVICE_ACCOUNTS, GATEWAYS, LIMITS, SWITCHES, BUDGETS),
-        REPORT_SCHEDULES,
+        *(REPRICINGS, CORRECTIONS, GPU_PRICES, REPORT_SCHEDULES),
         *(ALERTS, ALERT_RULES, SILENCES, CHANNELS, DELIVERIES),
     )
 }

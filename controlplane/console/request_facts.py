@@ -156,9 +156,16 @@ def _parts_of(charge: Charge) -> list[_Part]:
     if cached:
         price = input_price if cached_price is None else cached_price
         kinds.append(("Input, cached", cached, price, Usage(prompt, cached_tokens=cached)))
-    whole = Usage(prompt, completion, cached)
-    kinds.append(("Output", completion, charge.output_nanousd_per_mtok, whole))
-    parts, before = [], 0
+    out, thought = charge.output_nanousd_per_mtok, charge.reasoning_output_nanousd_per_mtok
+    reasoning = min(charge.reasoning_tokens or 0, completion or 0) if thought is not None else 0
+    said = None if completion is None else completion - reasoning
+    kinds.append(("Output", said, out, Usage(prompt, said, cached)))
+    if reasoning:
+        whole = Usage(prompt, completion, cached, reasoning)
+        kinds.append(("Output, reasoning", reasoning, thought, whole))
+    parts, before = [], charge.request_nanousd or 0
+    if charge.request_nanousd:
+        parts.append(_Part("Request", 1, charge.request_nanousd, charge.request_nanousd))
     for kind, amount, price, so_far in kinds:
         total = cost_of(so_far, _price_of(charge)) or 0
         is_known = amount is not None and price is not None
@@ -175,4 +182,6 @@ def _price_of(charge: Charge) -> PriceUsed | None:
         input_nanousd_per_mtok=charge.input_nanousd_per_mtok,
         output_nanousd_per_mtok=charge.output_nanousd_per_mtok,
         cached_input_nanousd_per_mtok=charge.cached_input_nanousd_per_mtok,
+        reasoning_output_nanousd_per_mtok=charge.reasoning_output_nanousd_per_mtok,
+        request_nanousd=charge.request_nanousd or 0,
     )

@@ -35,6 +35,7 @@ from controlplane.console.views.budgets import (
     BudgetEdit,
     BudgetList,
     BudgetRaise,
+    BudgetTest,
 )
 from controlplane.console.views.channels import (
     ChannelCreate,
@@ -50,6 +51,14 @@ from controlplane.console.views.channels import (
 from controlplane.console.views.explain import ExplainPage
 from controlplane.console.views.gateways import GatewaysPart
 from controlplane.console.views.gateways import act_views as gateway_act_views
+from controlplane.console.views.gpu_costs import (
+    GpuPriceCreate,
+    GpuPriceDelete,
+    GpuPriceDetail,
+    GpuPriceList,
+    MarginPage,
+    OwnCostPage,
+)
 from controlplane.console.views.keys import (
     KeyCreate,
     KeyDetail,
@@ -90,12 +99,14 @@ from controlplane.console.views.pools import (
     PoolList,
 )
 from controlplane.console.views.pools import act_views as pool_act_views
+from controlplane.console.views.price_lists import PriceExport, PriceImport
 from controlplane.console.views.prices import (
     PriceCreate,
     PriceDelete,
     PriceDetail,
     PriceEdit,
     PriceList,
+    PriceTakeBack,
 )
 from controlplane.console.views.projects import (
     ProjectCreate,
@@ -118,6 +129,14 @@ from controlplane.console.views.reports import (
     MonthClose,
     MonthReopen,
     ReportPage,
+)
+from controlplane.console.views.repricings import (
+    CorrectionCreate,
+    CorrectionList,
+    RepricingAct,
+    RepricingCreate,
+    RepricingDetail,
+    RepricingList,
 )
 from controlplane.console.views.requests import request_detail, request_list
 from controlplane.console.views.routes import (
@@ -178,10 +197,28 @@ urlpatterns = [
     path("routes/<str:pk>/edit/", RouteEdit.as_view(), name="route-edit"),
     path("routes/<str:pk>/delete/", RouteDelete.as_view(), name="route-delete"),
     path("prices/", PriceList.as_view(), name="prices"),
+    path("prices/import/", PriceImport.as_view(), name="price-import"),
+    path("prices/export/", PriceExport.as_view(), name="price-export"),
+    path("margins/", MarginPage.as_view(), name="margins"),
+    path("own-costs/", OwnCostPage.as_view(), name="own-costs"),
+    path("gpu-prices/", GpuPriceList.as_view(), name="gpu_prices"),
+    path("gpu-prices/new/", GpuPriceCreate.as_view(), name="gpu-price-create"),
+    path("gpu-prices/<str:pk>/", GpuPriceDetail.as_view(), name="gpu-price"),
+    path("gpu-prices/<str:pk>/delete/", GpuPriceDelete.as_view(), name="gpu-price-delete"),
+    path("repricings/", RepricingList.as_view(), name="repricings"),
+    path("repricings/new/", RepricingCreate.as_view(), name="repricing-create"),
+    path("repricings/<str:pk>/", RepricingDetail.as_view(), name="repricing"),
+    *(
+        path(f"repricings/<str:pk>/{act}/", RepricingAct.as_view(act=act), name=f"repricing-{act}")
+        for act in RepricingAct.verbs
+    ),
+    path("corrections/", CorrectionList.as_view(), name="corrections"),
+    path("corrections/new/", CorrectionCreate.as_view(), name="correction-create"),
     path("prices/new/", PriceCreate.as_view(), name="price-create"),
     path("prices/<str:pk>/", PriceDetail.as_view(), name="price"),
     path("prices/<str:pk>/edit/", PriceEdit.as_view(), name="price-edit"),
     path("prices/<str:pk>/delete/", PriceDelete.as_view(), name="price-delete"),
+    path("prices/<str:pk>/take-back/", PriceTakeBack.as_view(), name="price-take-back"),
     path("limits/", LimitList.as_view(), name="limits"),
     path("limits/new/", LimitCreate.as_view(), name="limit-create"),
     path("limits/<str:pk>/", LimitDetail.as_view(), name="limit"),
@@ -192,6 +229,7 @@ urlpatterns = [
     path("budgets/<str:pk>/", BudgetDetail.as_view(), name="budget"),
     path("budgets/<str:pk>/edit/", BudgetEdit.as_view(), name="budget-edit"),
     path("budgets/<str:pk>/raise/", BudgetRaise.as_view(), name="budget-raise"),
+    path("budgets/<str:pk>/test/", BudgetTest.as_view(), name="budget-test"),
     path("budgets/<str:pk>/delete/", BudgetDelete.as_view(), name="budget-delete"),
     path("switches/", SwitchBoard.as_view(), name="switches"),
     path("switches/new/", SwitchThrow.as_view(), name="switch-create"),

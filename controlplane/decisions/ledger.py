@@ -109,6 +109,8 @@ class ChargeRow:
     input_nanousd_per_mtok: int | None
     output_nanousd_per_mtok: int | None
     cached_input_nanousd_per_mtok: int | None
+    reasoning_output_nanousd_per_mtok: int | None
+    request_nanousd: int | None
     cost_nanousd: int | None
     cost_max_nanousd: int | None
 
@@ -244,6 +246,10 @@ def _charge_row(end: End, charge: Charge, names: Names) -> ChargeRow:
         input_nanousd_per_mtok=price.input_nanousd_per_mtok if price else None,
         output_nanousd_per_mtok=price.output_nanousd_per_mtok if price else None,
         cached_input_nanousd_per_mtok=price.cached_input_nanousd_per_mtok if price else None,
+        reasoning_output_nanousd_per_mtok=(
+            price.reasoning_output_nanousd_per_mtok if price else None
+        ),
+        request_nanousd=price.request_nanousd if price else None,
         cost_nanousd=charge.cost_nanousd,
         cost_max_nanousd=charge.cost_max_nanousd,
     )

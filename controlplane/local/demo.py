@@ -129,7 +129,7 @@ def _make_engine_pool(actor: Actor, organisation: Organisation) -> Pool:
         port_base=_free_port(),
     )
     model: CatalogueModel = pool.model
-    if getattr(model, "price", None) is None:
+    if model.price is None:
         prices.create_price(actor, model=model, **ENGINE_PRICE)
     return pool
 

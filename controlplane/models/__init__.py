@@ -18,7 +18,9 @@ from controlplane.models.budgets import (
     BudgetUpkeep,
 )
 from controlplane.models.channels import Channel, Delivery, RuleChannel, SlackCall
+from controlplane.models.corrections import Repricing, RepricingState, SpendCorrection
 from controlplane.models.gateways import GatewaySetting
+from controlplane.models.gpu_costs import GpuPrice, OwnCost
 from controlplane.models.idempotency import KeptAnswer
 from controlplane.models.keys import Key, KeyDigest, KeyRoute
 from controlplane.models.limits import Limit
@@ -26,7 +28,7 @@ from controlplane.models.live import LiveCoverage, LivePeak, LiveTraffic, LiveWo
 from controlplane.models.models import CatalogueModel
 from controlplane.models.organisations import Organisation
 from controlplane.models.pools import Pool
-from controlplane.models.prices import Price
+from controlplane.models.prices import Price, PriceVersion
 from controlplane.models.projects import Project
 from controlplane.models.replays import Replay, ReplayState
 from controlplane.models.reports import (
@@ -74,6 +76,7 @@ __all__ = [
     "Delivery",
     "Episode",
     "GatewaySetting",
+    "GpuPrice",
     "Installation",
     "JournalMark",
     "KeptAnswer",
@@ -87,15 +90,19 @@ __all__ = [
     "LiveTraffic",
     "LiveWorker",
     "Organisation",
+    "OwnCost",
     "PoisonRecord",
     "Pool",
     "Price",
+    "PriceVersion",
     "Project",
     "Replay",
     "ReplayState",
     "ReportExport",
     "ReportRun",
     "ReportSchedule",
+    "Repricing",
+    "RepricingState",
     "Request",
     "Role",
     "RoleBinding",
@@ -106,6 +113,7 @@ __all__ = [
     "ServiceAccount",
     "Silence",
     "SlackCall",
+    "SpendCorrection",
     "Statement",
     "StatementRow",
     "Switch",

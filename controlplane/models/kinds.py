@@ -11,6 +11,7 @@ from controlplane.decisions.alert_kinds import (
     EpisodeState,
     Severity,
 )
+from controlplane.decisions.gpu_costs import CapacityClass
 from controlplane.decisions.report_kinds import (
     Cadence,
     ExportFormat,
@@ -123,6 +124,10 @@ def budget_actions() -> Choices:
 
 def too_long_policies() -> Choices:
     return choices_of(TooLong)
+
+
+def capacity_classes() -> Choices:
+    return choices_of(CapacityClass)
 
 
 def unknown_prices() -> Choices:

@@ -1,5 +1,7 @@
 """The catalogue: what models there are, whoever serves them."""
 
+from typing import TYPE_CHECKING
+
 from django.db.models import (
     CASCADE,
     CharField,
@@ -15,6 +17,9 @@ from controlplane.models.organisations import Organisation
 from controlplane.models.rows import VersionedRow, id_field, model_id, name_matches, public_name
 from inference.contract.kinds import Task
 from inference.contract.params import ROUTE_NAME_PATTERN
+
+if TYPE_CHECKING:
+    from controlplane.models.prices import Price
 
 
 class CatalogueModel(VersionedRow):
@@ -42,3 +47,11 @@ class CatalogueModel(VersionedRow):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def price(self) -> "Price | None":
+        """Its own place in the price book, whatever pool serves it; None if it has none."""
+        for one in self.prices.all():
+            if one.pool_id is None and one.removed_at is None:
+                return one
+        return None

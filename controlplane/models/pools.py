@@ -14,7 +14,7 @@ from django.db.models import (
     UniqueConstraint,
 )
 
-from controlplane.models.kinds import backends, endpoints, powers, provisioners
+from controlplane.models.kinds import backends, capacity_classes, endpoints, powers, provisioners
 from controlplane.models.models import CatalogueModel
 from controlplane.models.organisations import Organisation
 from controlplane.models.rows import (
@@ -26,14 +26,17 @@ from controlplane.models.rows import (
     pool_id,
 )
 from inference.contract.kinds import PoolPower
-from inference.contract.params import NAME_PATTERN, POOL_BOUNDS
+from inference.contract.params import NAME_PATTERN, POOL_BOUNDS, Bound
 from inference.decisions.egress import MAX_URL_LENGTH
+
+GPU_BOUNDS = {"gpus_per_worker": Bound(1, 64)}
 
 
 class Pool(VersionedRow):
     """A pool. `credential` is ciphertext; its last characters are kept to tell one from another.
 
-    The meaning of each field is `inference.contract.snapshot.PoolRecord`'s.
+    The meaning of each field is `inference.contract.snapshot.PoolRecord`'s, but for what its GPUs
+    cost: their type, how they are had and how many a worker has are no gateway's business.
     """
 
     id = id_field(pool_id)
@@ -63,6 +66,10 @@ class Pool(VersionedRow):
     panic_percent = PositiveIntegerField(default=50)
     endpoints = ArrayField(CharField(max_length=32, choices=endpoints), default=list, blank=True)
 
+    gpu_type = CharField(max_length=40, null=True, blank=True)
+    capacity_class = CharField(max_length=16, choices=capacity_classes, null=True, blank=True)
+    gpus_per_worker = PositiveIntegerField(default=1)
+
     class Meta:
         constraints = [
             UniqueConstraint(
@@ -72,6 +79,7 @@ class Pool(VersionedRow):
             ),
             name_matches("pool", NAME_PATTERN),
             *in_bounds("pool", POOL_BOUNDS),
+            *in_bounds("pool", GPU_BOUNDS),
             CheckConstraint(
                 condition=Q(port_base__isnull=True) | Q(port_base__gte=1, port_base__lte=65_535),
                 name="pool_port_in_range",

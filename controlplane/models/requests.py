@@ -120,6 +120,8 @@ class Charge(Model):
     input_nanousd_per_mtok = BigIntegerField(null=True)
     output_nanousd_per_mtok = BigIntegerField(null=True)
     cached_input_nanousd_per_mtok = BigIntegerField(null=True)
+    reasoning_output_nanousd_per_mtok = BigIntegerField(null=True)
+    request_nanousd = BigIntegerField(null=True)
     cost_nanousd = BigIntegerField(null=True)
     cost_max_nanousd = BigIntegerField(null=True)
 

@@ -127,6 +127,22 @@ def price_id() -> str:
     return new_id("prc")
 
 
+def price_version_id() -> str:
+    return new_id("prv")
+
+
+def correction_id() -> str:
+    return new_id("cor")
+
+
+def repricing_id() -> str:
+    return new_id("rpr")
+
+
+def gpu_price_id() -> str:
+    return new_id("gpp")
+
+
 def gateway_id() -> str:
     return new_id("gw")
 

@@ -22,6 +22,7 @@ from controlplane.decisions.alert_kinds import (
 from controlplane.models import (
     AlertRule,
     AlertStanding,
+    Budget,
     Channel,
     Delivery,
     Episode,
@@ -180,6 +181,15 @@ def has_rule_for_dead_channels(organisation_id: str | None) -> bool:
     """Whether a rule of its own tells of this organisation's dead channels."""
     rows = AlertRule.objects.filter(kind=AlertKind.DEAD_CHANNEL.value, is_enabled=True)
     return rows.filter(organisation_id=organisation_id).exists()
+
+
+def list_channels_about_budget(budget: Budget) -> tuple[bool, Sequence[Channel]]:
+    """Whether a rule watches a budget's thresholds, and the channels that those rules tell."""
+    home = Q(organisation_id=budget.organisation_id) | Q(organisation__isnull=True)
+    mine = Q(scope_id=budget.pk) | Q(scope_id__isnull=True)
+    rules = AlertRule.objects.filter(home, mine, kind=AlertKind.BUDGET_USED.value, is_enabled=True)
+    channels = Channel.objects.filter(rules__in=rules).distinct().order_by("name")
+    return rules.exists(), list(channels)
 
 
 def get_oldest_waiting(now: datetime) -> float | None:

@@ -48,6 +48,18 @@ _COLUMNS: Mapping[BudgetSubject, str] = {
 }
 
 
+_LEDGER = "controlplane_request r JOIN controlplane_charge c USING (event_id, day)"
+_BOOKED = (
+    "COALESCE(SUM(c.cost_nanousd), 0)::bigint AS spent, COUNT(*) AS attempts, "
+    "COUNT(*) FILTER (WHERE c.cost_nanousd IS NULL) AS unknown"
+)
+_CORRECTIONS = "controlplane_spendcorrection r JOIN controlplane_spendcorrection c USING (id)"
+_CORRECTED = (
+    "SUM(c.amount_nanousd)::bigint AS spent, 0::bigint AS attempts, "
+    "-COUNT(*) FILTER (WHERE c.was_unknown) AS unknown"
+)
+
+
 def _side(scope: BudgetScope) -> _Side:
     named = () if scope.subject_id is None else (scope.subject_id,)
     if scope.subject is BudgetSubject.TAG:
@@ -62,7 +74,8 @@ def ledger_query(
 ) -> tuple[str, Sequence[object]]:
     """The reading of the ledger that a budget's accounts are filled from.
 
-    A row a combination of subjects and bucket: whether it came in the current period, the bucket's
+    Rows a combination of subjects and bucket, one of what was booked and one of what was corrected
+    since: whether it came in the current period, the bucket's
     first second (0 where there are none), booked cost, attempts, those of unknown cost, the
     subjects. Requests belong to the time at which they came.
     """
@@ -76,21 +89,22 @@ def ledger_query(
         datetime.fromtimestamp(one, UTC) for one in (since_s, current.starts_s, current.ends_s)
     )
     early = since - timedelta(seconds=_BEFORE_S)
-    statement = (
-        f"SELECT r.received_at >= %s AS is_current, ({at})::bigint AS at, "
-        "COALESCE(SUM(c.cost_nanousd), 0)::bigint AS spent, COUNT(*) AS attempts, "
-        f"COUNT(*) FILTER (WHERE c.cost_nanousd IS NULL) AS unknown, {subjects} "
-        "FROM controlplane_request r JOIN controlplane_charge c USING (event_id, day) "
-        f"{' '.join(one.join for one in sides)} "
-        "WHERE r.organisation_id = %s AND r.day >= %s AND r.day <= %s AND r.at >= %s "
-        "AND r.received_at >= %s AND r.received_at < %s AND "
-        f"{' AND '.join(one.condition for one in sides)} "
-        f"GROUP BY 1, 2, {', '.join(str(6 + place) for place in range(len(sides)))}"
-    )
+
+    def reading(sums: str, rows: str) -> str:
+        return (
+            f"SELECT r.received_at >= %s AS is_current, ({at})::bigint AS at, {sums}, {subjects} "
+            f"FROM {rows} {' '.join(one.join for one in sides)} "
+            "WHERE r.organisation_id = %s AND r.day >= %s AND r.day <= %s AND r.at >= %s "
+            "AND r.received_at >= %s AND r.received_at < %s AND "
+            f"{' AND '.join(one.condition for one in sides)} "
+            f"GROUP BY 1, 2, {', '.join(str(6 + place) for place in range(len(sides)))}"
+        )
+
+    statement = f"{reading(_BOOKED, _LEDGER)} UNION ALL {reading(_CORRECTED, _CORRECTIONS)}"
     asked = [value for one in sides for value in one.asked]
     last = (end + timedelta(days=_LATEST_DAYS)).date()
     where = (budget.organisation_id, early.date(), last, early, since, end, *asked)
-    return statement, (begin, *where)
+    return statement, (begin, *where) * 2
 
 
 def spendings_of(

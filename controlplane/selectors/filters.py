@@ -46,6 +46,7 @@ from controlplane.models.kinds import (
 )
 from controlplane.models.users import ROLES
 from controlplane.selectors.limits import counting_key
+from controlplane.selectors.prices import input_price
 from controlplane.selectors.request_filters import TextFilter
 
 _LARGEST = 2**63 - 1
@@ -177,16 +178,21 @@ class ProjectFilters(NamedFilters):
 
 class ModelFilters(NamedFilters):
     task = ChoiceFilter(label="Task", choices=tasks, empty_label="any")
-    is_priced = TruthFilter(label="Priced", field_name="price", lookup_expr="isnull", exclude=True)
+    is_priced = TruthFilter(label="Priced", method="filter_priced")
 
     class Meta:
         model = CatalogueModel
         fields: ClassVar[list[str]] = []
 
+    def filter_priced(self, rows: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
+        priced = rows.alias(known_price=input_price("pk", timezone.now()))
+        return priced.filter(known_price__isnull=value != "true")
+
 
 class PriceFilters(RowFilters):
     search = SearchFilter("model__name")
     model = ReferenceFilter(label="Model")
+    pool = ReferenceFilter(label="Pool")
     organisation = ReferenceFilter(label="Organisation")
 
     class Meta:

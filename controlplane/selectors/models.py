@@ -1,9 +1,11 @@
 """Models as a caller may see them."""
 
 from django.db.models import Prefetch, QuerySet
+from django.utils import timezone
 
-from controlplane.models import CatalogueModel, Pool
+from controlplane.models import CatalogueModel, Pool, Price
 from controlplane.selectors.access import Access
+from controlplane.selectors.prices import input_price
 
 
 def list_models(access: Access) -> QuerySet[CatalogueModel]:
@@ -14,4 +16,7 @@ def list_models(access: Access) -> QuerySet[CatalogueModel]:
 def list_models_served(access: Access) -> QuerySet[CatalogueModel]:
     """Models with their price, if any, and the pools that serve them."""
     pools = Pool.objects.only("name", "model", "power", "replicas").order_by("name")
-    return list_models(access).select_related("price").prefetch_related(Prefetch("pools", pools))
+    prices = Price.objects.filter(removed_at__isnull=True, pool__isnull=True)
+    versions = Prefetch("prices", prices.prefetch_related("versions"))
+    found = list_models(access).annotate(price_input=input_price("pk", timezone.now()))
+    return found.prefetch_related(Prefetch("pools", pools), versions)

@@ -3,11 +3,13 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, Prefetch, Q, QuerySet
+from django.utils import timezone
 
 from controlplane.errors import Invalid, NotAllowed
-from controlplane.models import ConfigRevision, ConfigSection, Pool, Price, RouteTarget
+from controlplane.models import ConfigRevision, ConfigSection, Pool, RouteTarget
 from controlplane.selectors.access import Access
+from controlplane.selectors.prices import input_price
 from inference.contract import codec
 from inference.contract.kinds import Provisioner
 from inference.contract.snapshot import PoolRecord
@@ -17,9 +19,11 @@ _ORDINAL = re.compile(r"[0-9]{1,4}")
 
 
 def list_pools(access: Access) -> QuerySet[Pool]:
-    """Pools with their model; `is_priced` is whether that has a price."""
-    price = Price.objects.filter(model_id=OuterRef("model_id"))
-    return access.visible(Pool.objects.select_related("model").annotate(is_priced=Exists(price)))
+    """Pools with their model; `is_priced` is whether what it serves has a price now."""
+    price = input_price("model_id", timezone.now(), pool="pk")
+    pools = Pool.objects.select_related("model").alias(price_input=price)
+    is_priced = ExpressionWrapper(Q(price_input__isnull=False), BooleanField())
+    return access.visible(pools.annotate(is_priced=is_priced))
 
 
 def list_pools_with_routes(access: Access) -> QuerySet[Pool]:

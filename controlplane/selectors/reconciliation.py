@@ -37,7 +37,12 @@ SELECT 'days by ' || dimension, id, {_SUMS} FROM since JOIN controlplane_usageda
 """
 
 _LEDGER = """
-SELECT 'ledger' AS book, r.organisation_id, count(*) FILTER (WHERE place.is_first) AS requests,
+SELECT 'ledger' AS book, organisation_id, sum(requests) AS requests, sum(attempts) AS attempts,
+    sum(prompt_tokens) AS prompt_tokens, sum(completion_tokens) AS completion_tokens,
+    sum(cached_tokens) AS cached_tokens, sum(cost_nanousd) AS cost_nanousd,
+    sum(unknown_cost) AS unknown_cost
+FROM (
+SELECT r.organisation_id, count(*) FILTER (WHERE place.is_first) AS requests,
     count(c.event_id) AS attempts, coalesce(sum(c.prompt_tokens), 0) AS prompt_tokens,
     coalesce(sum(c.completion_tokens), 0) AS completion_tokens,
     coalesce(sum(c.cached_tokens), 0) AS cached_tokens,
@@ -53,6 +58,13 @@ CROSS JOIN LATERAL (
 ) AS place
 WHERE r.day >= %(first)s AND r.day <= %(last)s AND r.at >= %(since)s AND r.at < %(until)s
 GROUP BY r.organisation_id
+UNION ALL
+SELECT organisation_id, 0, 0, 0, 0, 0, sum(amount_nanousd),
+    -count(*) FILTER (WHERE is_request_known)
+FROM controlplane_spendcorrection WHERE at >= %(since)s AND at < %(until)s
+GROUP BY organisation_id
+) AS booked
+GROUP BY organisation_id
 UNION ALL
 SELECT 'minutes', organisation_id, sum(requests), sum(attempts), sum(prompt_tokens),
     sum(completion_tokens), sum(cached_tokens), sum(cost_nanousd), sum(unknown_cost)
@@ -84,7 +96,7 @@ def read_roll_ups(now: datetime) -> Books:
 
 
 def read_ledger(since: datetime, until: datetime) -> Books:
-    """The ledger's own rows and the minutes of a stretch of whole minutes, by organisation."""
+    """The ledger's rows with their corrections, and the minutes of a stretch of whole minutes."""
     ends = {"since": since, "until": until, "first": since.date(), "last": until.date()}
     return _read(_LEDGER, ends)
 

@@ -68,6 +68,26 @@ def record_spending(ends: Sequence[End], *, now: datetime) -> None:
         _write(spending_of(ends, budgets, zones), now)
 
 
+def correct_spending(changed: Sequence[End], newly_known: Sequence[End], *, now: datetime) -> None:
+    """Add what the charges of these ends say to the accounts, of attempts that were counted before.
+
+    Those of `newly_known` had no cost until now. Belongs into the transaction of the corrections,
+    after the roll-ups.
+    """
+    hold_counting()
+    budgets, zones = _counted({end.origin.organisation_id for end in changed})
+    spendings = spending_of(changed, budgets, zones)
+    for one in spendings:
+        one.attempts = 0
+    _write(spendings, now)
+    known = spending_of(newly_known, budgets, zones)
+    for one in known:
+        one.unknown_cost = -one.attempts
+        one.attempts = one.spent_nanousd = 0
+        one.buckets = {}
+    _write(known, now)
+
+
 def _counted(
     organisations: Iterable[str],
 ) -> tuple[Mapping[str, Sequence[BudgetRecord]], Mapping[str, tzinfo]]:

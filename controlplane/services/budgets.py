@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from django.db import transaction
 from django.utils import timezone
 
 from controlplane.errors import Invalid
@@ -22,7 +23,7 @@ from inference.contract.kinds import BudgetAction, BudgetSubject, UnknownPrice
 from inference.contract.params import MAX_BUDGET_SCOPES, TAG_PATTERN
 
 NOUN = "budgets"
-RAISE, END_RAISE = "raise", "end_raise"
+RAISE, END_RAISE, TEST = "raise", "end_raise", "test"
 MOST_PERCENT = 1_000
 MOST_THRESHOLDS = 10
 
@@ -132,6 +133,13 @@ def raise_budget(
             act = END_RAISE if raised_until is None else RAISE
             edits.conclude(actor, act, NOUN, budget, before=changed[0], after=changed[1])
     return budget
+
+
+def note_test(actor: Actor, *, budget_id: str, result: Mapping[str, str]) -> None:
+    """Write down that a budget was put to the test, and what came of each step."""
+    with transaction.atomic():
+        budget = rows.lock(Budget, budget_id)
+        edits.note(actor, TEST, NOUN, budget, after=dict(result))
 
 
 def _check_raise(budget: Budget, to_nanousd: int | None, until: datetime | None) -> None:

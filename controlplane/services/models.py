@@ -62,8 +62,7 @@ def delete_model(actor: Actor, *, model_id: str, expected_version: int | None = 
         if pools:
             raise InUse.by(f"Model {model.name}", "pools", pools)
         before = edits.values_of(model)
-        price = getattr(model, "price", None)
-        if price is not None:
+        for price in model.prices.filter(removed_at__isnull=True):
             edits.note(actor, "delete", "prices", price, before=edits.values_of(price))
         remove_what_names(actor, model.organisation_id, "model", [model.pk])
         rows.remove(model)

@@ -31,6 +31,7 @@ _EDITABLE = frozenset(
         *("name", "model", "provisioner", "backend", "served_model_name", "power"),
         *("addresses", "credential", "model_source", "engine_arguments", "port_base"),
         *("cordoned", "worker_restarts", "endpoints"),
+        *("gpu_type", "capacity_class", "gpus_per_worker"),
         *POOL_BOUNDS,
     )
 )
@@ -58,6 +59,9 @@ class PoolSettings(TypedDict, total=False):
     breaker_open_ms: int
     panic_percent: int
     endpoints: Sequence[str]
+    gpu_type: str | None
+    capacity_class: str | None
+    gpus_per_worker: int
 
 
 def create_pool(
@@ -133,6 +137,8 @@ def delete_pool(actor: Actor, *, pool_id: str, expected_version: int | None = No
             raise InUse.by(f"Pool {pool.name}", "routes", routes)
         before = edits.values_of(pool)
         remove_what_names(actor, pool.organisation_id, "pool", [pool.pk])
+        for price in pool.prices.filter(removed_at__isnull=True):
+            edits.note(actor, "delete", "prices", price, before=edits.values_of(price))
         rows.remove(pool)
         edits.conclude(actor, "delete", "pools", pool, before=before)
 

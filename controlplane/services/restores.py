@@ -18,7 +18,6 @@ from controlplane.models import (
     ConfigRevision,
     Organisation,
     Pool,
-    Price,
     Route,
     RouteTarget,
 )
@@ -260,8 +259,8 @@ def _refuse_if_used(row: Any) -> None:
     if isinstance(row, CatalogueModel):
         names = row.pools.order_by("name").values_list("name", flat=True)
         _refuse_users(f"Model {row.name}", "pools", list(names))
-        prices = list(Price.objects.filter(model=row).values_list("pk", flat=True))
-        _refuse_users(f"Model {row.name}", "prices", prices)
+        prices = row.prices.filter(removed_at__isnull=True).values_list("pk", flat=True)
+        _refuse_users(f"Model {row.name}", "prices", list(prices))
 
 
 def _refuse_users(what: str, noun: str, names: list[str]) -> None:

@@ -25,6 +25,7 @@ from controlplane.decisions.rollups import (
     HourKey,
     MinuteKey,
     NamedKey,
+    RollUps,
     RuleKey,
     Sums,
     cap_named,
@@ -186,12 +187,15 @@ def _add_roll_ups(ends: Sequence[End], names: Mapping[str, str]) -> None:
     if not ends:
         return
     zones = get_zones({end.origin.organisation_id for end in ends})
-    increments = roll_up(ends, zones)
+    add_increments(roll_up(ends, zones), {**names, **_route_names(ends)})
+
+
+def add_increments(increments: RollUps, labels: Mapping[str, str]) -> None:
+    """Add to every roll-up, in the order in which all writers do; inside a transaction."""
     _upsert(UsageMinute, MinuteKey._fields, _rows(increments.minutes))
     rules = [key._asdict() | {"requests": count} for key, count in increments.rules]
     _upsert(RuleMinute, RuleKey._fields, rules, sums=("requests",))
     _upsert(UsageHour, HourKey._fields, _rows(increments.hours))
-    labels = {**names, **_route_names(ends)}
     days = [
         key._asdict() | asdict(sums) | {"label": labels.get(key.value, "")}
         for key, sums in increments.days

@@ -180,7 +180,7 @@ def decode_vitals(data: bytes) -> vitals.Vitals:
 _INDEXES: Mapping[str, Callable[[Any], Any]] = {
     "organisations": lambda record: record.id,
     "models": lambda record: record.id,
-    "prices": lambda record: record.model_id,
+    "prices": lambda record: record.id,
     "pools": lambda record: record.id,
     "routes": lambda record: (record.organisation_id, record.name),
     "keys": lambda record: record.id,

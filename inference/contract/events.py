@@ -24,12 +24,17 @@ class Usage:
 
 @terse
 class PriceUsed:
-    """The price a charge was made at, kept with it so that later edits change no history."""
+    """The price a charge was made at, kept with it so that later edits change no history.
+
+    `price_id` is the version's. Input is that of embeddings where they were asked for.
+    """
 
     price_id: str
     input_nanousd_per_mtok: int
     output_nanousd_per_mtok: int
     cached_input_nanousd_per_mtok: int | None = None
+    reasoning_output_nanousd_per_mtok: int | None = None
+    request_nanousd: int = 0
 
 
 @terse

@@ -206,6 +206,16 @@ BUDGET_BOUNDS: Mapping[str, Bound] = {
 }
 MAX_BUDGET_SCOPES = 3
 
+PRICE_FIELDS = (
+    "input_nanousd_per_mtok",
+    "output_nanousd_per_mtok",
+    "cached_input_nanousd_per_mtok",
+    "reasoning_output_nanousd_per_mtok",
+    "embedding_input_nanousd_per_mtok",
+    "request_nanousd",
+)
+"""What a version of a price says, in the order in which it is told."""
+
 MAX_WEIGHT = 1_000_000
 MAX_TIERS = 8
 """A chain of more fallbacks only makes the last caller wait longer."""

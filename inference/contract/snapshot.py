@@ -57,14 +57,26 @@ class ModelRecord:
 
 @dataclass(frozen=True, slots=True)
 class PriceRecord:
-    """The list price of a model. Absent means unknown, which is never zero; zero is free."""
+    """One version of the list price of a model, or of a model in one pool.
+
+    It is in force from `effective_from` until the next of the same model and pool. Absent means
+    unknown, which is never zero; zero is free. One without input and output ends the price: what
+    comes then is unknown, or in a pool what the model's says. Cached input costs what input does,
+    reasoning what output does and embeddings what input does, unless they have prices of their own.
+    `request_nanousd` is for each attempt that was answered.
+    """
 
     id: str
     organisation_id: str
     model_id: str
-    input_nanousd_per_mtok: int
-    output_nanousd_per_mtok: int
+    input_nanousd_per_mtok: int | None
+    output_nanousd_per_mtok: int | None
     cached_input_nanousd_per_mtok: int | None = None
+    pool_id: str | None = None
+    effective_from: float = 0.0
+    reasoning_output_nanousd_per_mtok: int | None = None
+    embedding_input_nanousd_per_mtok: int | None = None
+    request_nanousd: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +375,7 @@ class Manifest:
 class ConfigSnapshot:
     """The whole configuration, indexed for reading. Never changed: a new version is a new value.
 
-    `models`, `pools`, `limits`, `budgets` and `switches` are by id, `prices` by model id, `routes`
+    `models`, `prices`, `pools`, `limits`, `budgets` and `switches` are by id, `routes`
     by (organisation id, name) and by each alias in its place in `aliases`,
     `keys` by bucket and then by key id, so that one key's change replaces one small mapping.
     `thrown` are the switches again by what they turn off: organisation, subject and its id.

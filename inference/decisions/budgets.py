@@ -211,7 +211,7 @@ _OWN: Mapping[BudgetSubject, Callable[[Requester], str | None]] = {
     BudgetSubject.ORGANISATION: lambda who: who.organisation_id,
     BudgetSubject.TEAM: lambda who: who.team_id or None,
     BudgetSubject.PROJECT: lambda who: who.project_id or None,
-    BudgetSubject.KEY: lambda who: who.key_id,
+    BudgetSubject.KEY: lambda who: who.key_id or None,
     BudgetSubject.END_USER: lambda who: who.end_user,
     BudgetSubject.MODEL: lambda who: who.model_id,
     BudgetSubject.ROUTE: lambda who: who.route_id,

@@ -7,6 +7,7 @@ that is None is unknown, and then so is every cost: unknown is never zero.
 from collections.abc import Mapping
 
 from inference.contract.events import PriceUsed, Usage
+from inference.contract.kinds import Endpoint
 from inference.contract.snapshot import PriceRecord
 
 # No token is shorter than a byte, and a chat template wraps each message in fewer than this many.
@@ -33,44 +34,60 @@ def bound_output_tokens(requested_tokens: int | None, *, answers: int, default_t
     return most if most < MAX_TOKENS else MAX_TOKENS
 
 
-def price_used(record: PriceRecord | None) -> PriceUsed | None:
-    """The price as a charge keeps it."""
+def price_used(record: PriceRecord | None, endpoint: Endpoint = Endpoint.CHAT) -> PriceUsed | None:
+    """The price as a charge keeps it; None of one that has ended."""
     if record is None:
         return None
+    into, out = record.input_nanousd_per_mtok, record.output_nanousd_per_mtok
+    if into is None or out is None:
+        return None
+    if endpoint is Endpoint.EMBEDDINGS and record.embedding_input_nanousd_per_mtok is not None:
+        into = record.embedding_input_nanousd_per_mtok
     return PriceUsed(
         price_id=record.id,
-        input_nanousd_per_mtok=record.input_nanousd_per_mtok,
-        output_nanousd_per_mtok=record.output_nanousd_per_mtok,
+        input_nanousd_per_mtok=into,
+        output_nanousd_per_mtok=out,
         cached_input_nanousd_per_mtok=record.cached_input_nanousd_per_mtok,
+        reasoning_output_nanousd_per_mtok=record.reasoning_output_nanousd_per_mtok,
+        request_nanousd=record.request_nanousd or 0,
     )
 
 
 def cost_of(usage: Usage, price: PriceUsed | None) -> int | None:
-    """Price a usage: uncached prompt, cached prompt and completion, rounded half up once.
+    """Price a usage: prompt and completion, rounded half up once, and what a request costs.
 
     Tokens not reported add nothing, so the result is a lower bound when some are missing. Cached
-    tokens beyond the prompt are cut to it; without a cached price they cost what others do.
+    tokens are part of the prompt and reasoning tokens of the completion: what is beyond is cut, and
+    without a price of their own they cost what the others do.
     """
     if price is None:
         return None
     prompt, each = usage.prompt_tokens or 0, price.input_nanousd_per_mtok
-    total = prompt * each + (usage.completion_tokens or 0) * price.output_nanousd_per_mtok
+    completion, out = usage.completion_tokens or 0, price.output_nanousd_per_mtok
+    total = prompt * each + completion * out
     cached_price = price.cached_input_nanousd_per_mtok
     if usage.cached_tokens and cached_price is not None:
         total += min(usage.cached_tokens, prompt) * (cached_price - each)
-    cost = (total + _HALF) // _TOKENS_PER_PRICE  # half up, from nano-USD a million tokens
+    if usage.reasoning_tokens and price.reasoning_output_nanousd_per_mtok is not None:
+        dearer = price.reasoning_output_nanousd_per_mtok - out
+        total += min(usage.reasoning_tokens, completion) * dearer
+    # half up, from nano-USD a million tokens
+    cost = (total + _HALF) // _TOKENS_PER_PRICE + price.request_nanousd
     return cost if cost < MAX_NANOUSD else MAX_NANOUSD
 
 
 def cost_at_most(prompt_tokens: int, output_tokens: int, price: PriceUsed | None) -> int | None:
-    """The cost of these upper bounds, at the dearer of the two prompt prices; None is unknown."""
+    """The cost of these upper bounds, at the dearer prices of both sides; None is unknown."""
     if price is None:
         return None
     dearest, cached = price.input_nanousd_per_mtok, price.cached_input_nanousd_per_mtok
     if cached is not None and cached > dearest:
         dearest = cached
-    total = prompt_tokens * dearest + output_tokens * price.output_nanousd_per_mtok
-    cost = (total + _HALF) // _TOKENS_PER_PRICE
+    out, reasoning = price.output_nanousd_per_mtok, price.reasoning_output_nanousd_per_mtok
+    if reasoning is not None and reasoning > out:
+        out = reasoning
+    total = prompt_tokens * dearest + output_tokens * out
+    cost = (total + _HALF) // _TOKENS_PER_PRICE + price.request_nanousd
     return cost if cost < MAX_NANOUSD else MAX_NANOUSD
 
 

@@ -4,6 +4,7 @@ It holds nothing that a plan's other inputs could change, so a plan is the same 
 """
 
 from collections.abc import Sequence
+from math import inf
 
 from inference.contract.events import Origin, PriceUsed
 from inference.contract.kinds import Endpoint, PoolPower
@@ -11,6 +12,7 @@ from inference.contract.snapshot import (
     ConfigSnapshot,
     KeyRecord,
     PoolRecord,
+    PriceRecord,
     RouteRecord,
     RuleRecord,
     TargetRecord,
@@ -89,13 +91,28 @@ class LineUp:
 
 
 class Groundwork:
-    """The common part of all plans for these backends' `offers`."""
+    """The common part of all plans for these backends' `offers`, as long as prices stay the same.
 
-    __slots__ = ("_line_ups", "_offers", "_snapshot", "_ways")
+    It is of the time from `since` until `until` (seconds since the epoch, the end excluded):
+    between two moments at which the snapshot has another price come into force.
+    """
 
-    def __init__(self, snapshot: ConfigSnapshot, offers: Offers) -> None:
+    __slots__ = ("_line_ups", "_offers", "_prices", "_snapshot", "_ways", "since", "until")
+
+    def __init__(self, snapshot: ConfigSnapshot, offers: Offers, at: float) -> None:
         self._snapshot = snapshot
         self._offers = offers
+        moments = {one.effective_from for one in snapshot.prices.values()}
+        self.since = max((one for one in moments if one <= at), default=-inf)
+        self.until = min((one for one in moments if one > at), default=inf)
+        self._prices: dict[tuple[str, str | None], PriceRecord] = {}
+        for price in snapshot.prices.values():
+            place = (price.model_id, price.pool_id)
+            found = self._prices.get(place)
+            if price.effective_from <= at and (
+                found is None or price.effective_from > found.effective_from
+            ):
+                self._prices[place] = price
         self._ways: dict[tuple[str, str], Way] = {}
         self._line_ups: dict[tuple[str, str, Endpoint, bool, str | None], LineUp] = {}
 
@@ -153,6 +170,11 @@ class Groundwork:
             sole = order[0]
         return LineUp(chosen, fitting, misfits, unreached, seats, order, sole)
 
+    def price_of(self, pool: PoolRecord, endpoint: Endpoint) -> PriceUsed | None:
+        """What a request of an endpoint costs in a pool: its own price, else its model's."""
+        own = price_used(self._prices.get((pool.model_id, pool.id)), endpoint)
+        return own or price_used(self._prices.get((pool.model_id, None)), endpoint)
+
     def _seat(self, target: TargetRecord, endpoint: Endpoint, tiers: Sequence[int]) -> Seat:
         snapshot = self._snapshot
         fallbacks = sum(tier < target.tier for tier in tiers)
@@ -163,7 +185,7 @@ class Groundwork:
         return Seat(
             target,
             pool,
-            price_used(snapshot.prices.get(pool.model_id)),
+            self.price_of(pool, endpoint),
             _context_of(snapshot, pool),
             fallbacks,
             runs=pool.power is PoolPower.RUNNING,

@@ -168,10 +168,10 @@ def plan_request(
 
     Left out are targets that don't answer the request's endpoint (`offers` is what backends can
     do), whose pool doesn't run, that are switched off, and whose context is too small if another's
-    is not. `ground` is the groundwork of this snapshot and these offers, and `way` what it says of
-    the key and the name; they save time only.
+    is not. `ground` is the groundwork of this snapshot, these offers and this time, and
+    `way` what it says of the key and the name; they save time only.
     """
-    ground = ground or Groundwork(snapshot, offers)
+    ground = ground or Groundwork(snapshot, offers, now)
     way = way or ground.way(identity, request.model)
     if way is None or snapshot.thrown:
         refusal = _refusal_of(snapshot, identity, way, now=now)

@@ -21,6 +21,7 @@ from inference.decisions.cost import cost_of
 from inference.decisions.endpoints import EVERYTHING, Offers
 from inference.decisions.facts import RequestFacts
 from inference.decisions.fleetmodel import FleetModel, Job, SimulatedWorker
+from inference.decisions.groundwork import Groundwork
 from inference.decisions.placing import place_first
 from inference.decisions.plan import Plan, Refusal, plan_request
 from inference.decisions.queueing import URGENCY, is_promoted
@@ -123,6 +124,7 @@ class Replay:
         self.outcomes: list[Replayed] = []
         self._snapshot = snapshot
         self._offers = offers
+        self._ground: Groundwork | None = None
         self._keys: dict[str, KeyRecord] = {
             one.id: one for bucket in snapshot.keys.values() for one in bucket.values()
         }
@@ -173,6 +175,7 @@ class Replay:
             now=request.arrived_s,
             u=chance_of(request.event_id, "plan") if request.plan_u is None else request.plan_u,
             offers=self._offers,
+            ground=self._ground_at(request.arrived_s),
         )
         if isinstance(plan, Refusal):
             outcome.route_id = None if plan.route is None else plan.route.id
@@ -182,6 +185,13 @@ class Replay:
         waiting = _Waiting(place, request, plan, request.arrived_s)
         if not self._place(waiting, request.arrived_s):
             self._queue(waiting)
+
+    def _ground_at(self, now_s: float) -> Groundwork:
+        """The groundwork of that time; made anew where a price comes into force."""
+        ground = self._ground
+        if ground is None or not ground.since <= now_s < ground.until:
+            ground = self._ground = Groundwork(self._snapshot, self._offers, now_s)
+        return ground
 
     def _capacities_of(self, plan: Plan) -> list[Capacity[SimulatedWorker]]:
         return [self._capacities.get(one.pool.id, _NOBODY) for one in plan.targets]

@@ -15,6 +15,7 @@ from inference.contract.params import (
     MAX_TAGS,
     NAME_PATTERN,
     POOL_BOUNDS,
+    PRICE_FIELDS,
     ROUTE_NAME_PATTERN,
     TAG_PATTERN,
 )
@@ -52,8 +53,10 @@ __all__ = [
     "steps_in_section",
 ]
 
-MAX_PRICE_NANOUSD_PER_MTOK = 10**15
-"""A dollar a token: hundreds of times the dearest price ever listed, so a slip of the unit."""
+MAX_PRICE_NANOUSD_PER_MTOK = 10**17
+"""A hundred dollars a token: nobody means that. What is unusual is asked about in an edit."""
+MAX_PRICE_NANOUSD_PER_REQUEST = 10**13
+"""Ten thousand dollars for one request."""
 
 MAX_ADDRESSES = 1_000
 _LAST_PORT = 65_535
@@ -69,7 +72,7 @@ _Check = Callable[[ConfigSnapshot, str, Host], Iterator[Problem | None]]
 _REFERS_TO: Mapping[str, frozenset[str]] = {
     "organisations": frozenset(),
     "models": frozenset(("organisations",)),
-    "prices": frozenset(("organisations", "models")),
+    "prices": frozenset(("organisations", "models", "pools")),
     "pools": frozenset(("organisations", "models")),
     "routes": frozenset(("organisations", "pools")),
     "keys": frozenset(("organisations",)),
@@ -157,18 +160,21 @@ def _price_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator
 def _findings_in_price(snapshot: ConfigSnapshot, price: PriceRecord) -> Iterator[Finding]:
     yield from organisation_findings(snapshot, price.organisation_id)
     yield from _model_findings(snapshot, price.model_id, price.organisation_id)
-    amounts = (
-        ("input_nanousd_per_mtok", price.input_nanousd_per_mtok),
-        ("output_nanousd_per_mtok", price.output_nanousd_per_mtok),
-        ("cached_input_nanousd_per_mtok", price.cached_input_nanousd_per_mtok),
-    )
-    for field, amount in amounts:
+    if price.pool_id is not None and price.pool_id not in snapshot.pools:
+        yield "pool_id", "unknown", "There is no such pool."
+    if (price.input_nanousd_per_mtok is None) != (price.output_nanousd_per_mtok is None):
+        yield "output_nanousd_per_mtok", "invalid", "A price is of input and output, or of neither."
+    for field in PRICE_FIELDS:
+        amount = getattr(price, field)
         if amount is None:
             continue
         if amount < 0:
             yield field, "out_of_range", "A price can't be negative."
+        elif field == "request_nanousd":
+            if amount > MAX_PRICE_NANOUSD_PER_REQUEST:
+                yield field, "out_of_range", "A price can't be above $10,000 a request."
         elif amount > MAX_PRICE_NANOUSD_PER_MTOK:
-            yield field, "out_of_range", "A price can't be above a dollar a token."
+            yield field, "out_of_range", "A price can't be above $100 a token."
 
 
 def _pool_problems(snapshot: ConfigSnapshot, name: str, host: Host) -> Iterator[Problem | None]:

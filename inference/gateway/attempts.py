@@ -8,6 +8,7 @@ import structlog
 
 from inference.contract.events import Charge, Usage
 from inference.contract.kinds import ChargeKind
+from inference.contract.shapes import shaped
 from inference.contract.snapshot import RouteRecord, TargetRecord
 from inference.contract.values import frozen
 from inference.decisions.breaker import Verdict, aside_s
@@ -62,6 +63,7 @@ class Moment:
         return int((mono_s - self.mono_s) * 1_000_000 + 0.5) / 1000
 
 
+@shaped
 class Attempt:
     """An attempt under way. `end` releases what it holds, once, and settles its charge.
 
@@ -177,7 +179,9 @@ class Attempt:
         if most is not None and not self.was_sent:
             most = 0
         if usage is None:
-            return ChargeKind.ESTIMATED, None if most is None else 0, most
+            is_due = price is not None and self.error is None
+            fee = price.request_nanousd if price is not None and is_due else 0
+            return ChargeKind.ESTIMATED, None if most is None else fee, most
         cost = cost_of(usage, price)
         if self.error is None and is_complete(usage):
             return ChargeKind.FINAL, cost, cost

@@ -10,6 +10,7 @@ from inference.contract.kinds import (
     Endpoint,
     Outcome,
 )
+from inference.contract.shapes import shaped
 from inference.contract.snapshot import KeyRecord, RouteRecord
 from inference.decisions.dispatch import Tried, is_repeat
 from inference.decisions.endpoints import BRIDGES, GENERATING
@@ -45,6 +46,7 @@ from inference.queues.room import Silence
 from inference.workers.registry import OFFERS
 
 
+@shaped
 class Exchange:
     """A request and everything it holds. `close` lets go of all of it, however it ended.
 
@@ -55,8 +57,6 @@ class Exchange:
     body_bytes = 0
     queued_ms: float | None = None
     silence: Silence | None = None
-    degraded: tuple[DegradationStep, ...] = ()
-    bridged: Bridged | None = None
     identity: KeyRecord | None = None
     request: InferenceRequest | None = None
     facts: RequestFacts | None = None
@@ -65,14 +65,16 @@ class Exchange:
     first_token_ms: float | None = None
     interruption: GatewayError | None = None
     is_closed = False
-    is_out_of_retries = False
-    tokens_not_generated: int | None = None
     due_s: float | None = None
     _prompt: Prompt | None = None
     _way: Way | None = None
     _route: RouteRecord | None = None
     _rule_id: str | None = None
     _origin_record: Origin | None = None
+    degraded: tuple[DegradationStep, ...] = ()
+    bridged: Bridged | None = None
+    is_out_of_retries = False
+    tokens_not_generated: int | None = None
 
     def __init__(self, services: Services, downstream: Downstream, *, endpoint: Endpoint) -> None:
         self.services = services
@@ -117,7 +119,7 @@ class Exchange:
         assert identity is not None
         assert snapshot is not None
         now = services.clock()
-        ground = services.grounds.of(snapshot)
+        ground = services.grounds.of(snapshot, now)
         self._way = way = ground.way(identity, request.model)
         headers, facts = self.downstream.headers, request.facts
         looked_at = None if way is None else way.looked_at
@@ -140,6 +142,9 @@ class Exchange:
         if isinstance(decided, Refusal):
             raise refusal_of(decided, now=now)
         self.plan = decided
+        if way is not None and self._rule_id is None and facts.end_user is None:
+            if decided.standing is way.standing:  # then it is as `origin_record` would find it
+                self._origin_record = way.origins.get((self.endpoint, request.is_stream))
         limit_ms = decided.route.total_timeout_ms
         if limit_ms is not None:
             due_s = self.arrived.mono_s + limit_ms / 1000

@@ -13,6 +13,7 @@ import structlog
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
+from inference.contract.shapes import shaped
 from inference.errors import ClientLeft, GatewayError, InternalError, InvalidRequest
 from inference.gateway.app import GatewayApp
 from inference.gateway.dialects import Dialect
@@ -38,6 +39,7 @@ _HEAD_END = b"\r\n\r\n"
 log = structlog.get_logger(__name__)
 
 
+@shaped
 class HotDownstream:
     """A Downstream on a connection itself, and in uvicorn's eyes the cycle of its request.
 

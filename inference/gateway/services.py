@@ -45,13 +45,17 @@ class Grounds:
 
     def apply_snapshot(self, snapshot: ConfigSnapshot) -> None:
         """Begin anew, so that nothing of an old snapshot is kept; a listener of the holder."""
-        self._snapshot, self._ground = snapshot, Groundwork(snapshot, OFFERS)
+        self._snapshot, self._ground = snapshot, None
 
-    def of(self, snapshot: ConfigSnapshot) -> Groundwork:
-        """What plans under this snapshot have in common; it may be older than the current one."""
-        if snapshot is self._snapshot and self._ground is not None:
-            return self._ground
-        return Groundwork(snapshot, OFFERS)
+    def of(self, snapshot: ConfigSnapshot, now: float) -> Groundwork:
+        """What plans under this snapshot have in common now; it may be older than the current."""
+        ground = self._ground
+        if snapshot is self._snapshot and ground is not None and ground.since <= now < ground.until:
+            return ground
+        ground = Groundwork(snapshot, OFFERS, now)
+        if snapshot is self._snapshot:
+            self._ground = ground
+        return ground
 
 
 class Books(Protocol):

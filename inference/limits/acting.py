@@ -101,9 +101,11 @@ async def over(
 ) -> list[Purse]:
     """Those of which so much is spent that they act.
 
-    What was last heard of longer ago than a heartbeat or two is asked for first; a store that is
-    away makes nobody wait, and nobody is over that isn't known to be.
+    What was last heard of longer ago than a heartbeat or two is asked for first. Where the store is
+    away, or wasn't told of the ledger, nobody waits, and nobody is over that isn't known to be.
     """
+    if not leases.has_budgets:
+        return []
     slices = [leases.slice_of(one.counter) for one in purses]
     now_s = stopwatch()
     old = [one for one in slices if now_s >= one.ends_s]

@@ -28,7 +28,7 @@ from inference.errors import (
     RateLimitExceeded,
 )
 from inference.limits.acting import Eased, Lowers, Slowed
-from inference.limits.booking import book, is_late
+from inference.limits.booking import book
 from inference.limits.counted import Known
 from inference.limits.leases import Leases
 from inference.limits.purses import Purse
@@ -231,8 +231,6 @@ class Admission:
         if not known.purses:
             return bool(units or permit.lacking) and self._limiter.leases.settle(permit, units)
         first, limiter = len(known.counted), self._limiter
-        if is_late(permit, known.purses, first=first, now_s=limiter.stopwatch()):
-            limiter.metrics.late_settlement()
         return book(
             limiter.leases,
             (permit, *self._more),

@@ -34,15 +34,3 @@ def book(
             is_owed = True
         left += part
     return is_owed
-
-
-def is_late(permit: Permit, purses: Sequence[Purse], *, first: int, now_s: float) -> bool:
-    """Whether the store may take the process for dead, and what it had reserved for free again.
-
-    It is booked all the same, which is the one case in which a budget may be passed.
-    """
-    return not permit.is_settled and any(
-        purse.blocks and permit.claims[place].take and now_s >= permit.slices[place].ends_s
-        for place, purse in enumerate(purses, first)
-        if place < len(permit.claims)
-    )

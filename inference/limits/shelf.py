@@ -88,9 +88,14 @@ class Shelf:
             self._slices[key] = self._slices.pop(key)
 
     def reenter(self, now_s: float) -> None:
-        """Have the store told of all that still counts, as if it had never heard of it."""
+        """Have the store told of all that still counts, as if it had never heard of it.
+
+        Nothing is wanted ahead: a store that knows of one process alone would give it what others
+        are about to tell that they were granted.
+        """
         for one in self._slices.values():
             one.question = one.answered = 0
+            one.is_due = False
             if one.got and (now_s < one.ends_s or not one.counter.window_ms):
                 one.is_dirty = True
                 self.active[one] = self.due[one] = None

@@ -72,11 +72,6 @@ class LimitMetrics:
             ("effect",),
             registry=registry,
         )
-        self._late = Counter(
-            "headworks_gateway_late_settlements",
-            "Requests whose reservation of a budget may have ended before they were settled",
-            registry=registry,
-        )
         self._budget_unavailable = Counter(
             "headworks_gateway_budgets_unavailable",
             "Requests refused because a budget that blocks could not be asked for",
@@ -90,10 +85,6 @@ class LimitMetrics:
     def eased(self, effect: str) -> None:
         """Count a request that a budget served otherwise than it asked for."""
         self._eased.labels(effect).inc()
-
-    def late_settlement(self) -> None:
-        """Count a request that is booked though others may have got what it had reserved."""
-        self._late.inc()
 
     def budget_unavailable(self) -> None:
         """Count a request refused because nobody knows what is left of a budget."""

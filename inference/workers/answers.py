@@ -6,6 +6,7 @@ from collections.abc import Callable
 import httptools
 import structlog
 
+from inference.contract.shapes import shaped
 from inference.errors import (
     GatewayError,
     InternalError,
@@ -15,7 +16,7 @@ from inference.errors import (
 )
 from inference.watchdog import Watchdog
 from inference.workers.framing import LINE_END, size_line
-from inference.workers.pace import Pulse, Timeouts
+from inference.workers.pace import Pulse, Take, Timeouts
 
 # A head is a few hundred bytes; servers themselves stop at 8 to 64 KiB. As much may come between
 # two parts of a chunked body.
@@ -28,12 +29,11 @@ READ_AHEAD_BYTES = 128 * 1024
 
 AnswerHead = tuple[int, bytes, bytes]
 """Status, content-type and retry-after."""
-Take = Callable[[bytes], bool]
-"""Takes what a worker said, b"" being its end; False once it wants no more for now."""
 
 log = structlog.get_logger(__name__)
 
 
+@shaped
 class Answer:
     """A response being received; whoever holds it must `close` it, as often as they like.
 
@@ -48,7 +48,6 @@ class Answer:
     has_bytes = False
     has_head = False
     is_complete = False
-    is_paused = False
     keeps_alive = False
     may_linger = False
     _size = 0
@@ -57,15 +56,16 @@ class Answer:
     _is_flowing = False
     _is_between_chunks = False
     _has_length = False
-    _is_interim = False
-    _error: GatewayError | None = None
     _waiter: asyncio.Future[None] | None = None
     _due_s: float | None = None
     _take: Take | None = None
-    _fault: GatewayError | None = None
     _left_s: Callable[[], float] | None = None
     _alarm: asyncio.TimerHandle | None = None
     parser: "httptools.HttpResponseParser | None" = None
+    is_paused = False
+    _error: GatewayError | None = None
+    _fault: GatewayError | None = None
+    _is_interim = False
 
     def __init__(
         self,
@@ -277,8 +277,10 @@ class Answer:
         if self.parser is None or self.is_complete:
             return
         self.status = self.parser.get_status_code()
-        self._is_interim = self.status < 200
-        self.has_head = not self._is_interim
+        if self.status < 200:
+            self._is_interim = True
+        else:
+            self.has_head = True
 
     def on_body(self, body: bytes) -> None:
         self._framing_bytes = 0

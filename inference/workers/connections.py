@@ -8,6 +8,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
+from ipaddress import ip_address
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -266,9 +267,12 @@ class Origin:
 
     async def _addresses(self) -> list[str]:
         """The addresses of the host that may be called; raises UpstreamForbidden if none may."""
-        loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
-        addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+        if _is_address(self._host):
+            addresses = [self._host]  # there is nothing to look up, which takes a thread
+        else:
+            loop = asyncio.get_running_loop()
+            found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+            addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
         allowed = [one for one in addresses if not self._is_forbidden(one, self._port)]
         if not allowed:
             raise UpstreamForbidden
@@ -377,6 +381,15 @@ def _notice_death(connection: socket.socket) -> None:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_PEER_S * 1000)
     for option, value in _KEEPALIVE:
         connection.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def _is_address(host: str) -> bool:
+    """Whether a host is an address as it stands."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return "%" not in host
 
 
 def _host_header(host: str, port: int, *, is_tls: bool) -> bytes:

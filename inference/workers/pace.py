@@ -4,6 +4,9 @@ from collections.abc import Awaitable, Callable
 
 from inference.contract.values import frozen
 
+Take = Callable[[bytes], bool]
+"""Takes what a worker said, b"" being its end; False once it wants no more for now."""
+
 
 @frozen
 class Timeouts:

@@ -1,6 +1,6 @@
 """The pages of alerts in a real browser: each fits, axe finds nothing, and an alert is taken up."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from controlplane.models import (
     Channel,
     Delivery,
     Episode,
+    LiveTraffic,
     Organisation,
     Role,
     User,
@@ -24,9 +25,11 @@ from controlplane.services.channels import create_channel
 from controlplane.services.deliveries import send_test
 from controlplane.services.episodes import update_episode
 from controlplane.services.pools import create_pool
+from controlplane.services.routes import TargetChoice, create_route
 from controlplane.services.silences import create_silence
 from controlplane.services.users import grant_role
 from inference.contract.kinds import WorkerState
+from inference.decisions.histograms import bucket_of
 from tests.browser.conftest import Console, Visitor
 from tests.controlplane.fleet import put_directory, worker
 
@@ -37,7 +40,10 @@ PAGES = (
     ("alerts", "/alerts/"),
     ("alert", "/alerts/{alert}/"),
     ("alert-rule", "/alerts/rules/{rule}/"),
+    ("alert-rule-new", "/alerts/rules/new/"),
+    ("service-levels", "/alerts/levels/"),
     ("silence-new", "/alerts/silences/new/?rule={rule}"),
+    ("channel-new", "/alerts/channels/new/"),
     ("channel", "/alerts/channels/{channel}/"),
     ("delivery", "/alerts/deliveries/{delivery}/"),
 )
@@ -71,6 +77,29 @@ def rules(actor: Actor, home: Organisation) -> tuple[Channel, AlertRule]:
     return dead, rule
 
 
+def routes(actor: Actor, home: Organisation, now: datetime) -> None:
+    """A route that keeps its objectives, one that doesn't, and one nobody asked."""
+    for name, failed in (("chat", 0), ("summaries", 9), ("spare", None)):
+        targets = [TargetChoice("spare", 1)]
+        route = create_route(actor, organisation=home, name=name, targets=targets)
+        if failed is None:
+            continue
+        LiveTraffic.objects.create(
+            resolution_s=5,
+            organisation_id=home.pk,
+            at=now - timedelta(minutes=2),
+            pool_id="",
+            route_id=route.pk,
+            source="a/0",
+            requests=1_000,
+            failures={"timeout": failed},
+            first_token_ms={bucket_of(120.0): 995, bucket_of(900.0): 5},
+            output_token_ms={},
+            **dict.fromkeys(("prompt_tokens", "completion_tokens", "cost_nanousd"), 0),
+            **dict.fromkeys(("unknown_usage", "unknown_cost"), 0),
+        )
+
+
 @pytest.fixture
 def places(console: Console, actor: Actor, state_store: Redis) -> dict[str, str]:
     """Two pools that are down, one of them acknowledged, and what belongs to alerts."""
@@ -89,6 +118,7 @@ def places(console: Console, actor: Actor, state_store: Redis) -> dict[str, str]
     ]
     dead, rule = rules(actor, home)
     now = timezone.now()
+    routes(actor, home, now)
     states = (WorkerState.FAILED, WorkerState.FAILED, WorkerState.READY)
     entries = [worker(f"{one.pk}-0", state) for one, state in zip(pools, states, strict=True)]
     put_directory(state_store, *entries)
@@ -132,6 +162,8 @@ def test_an_alert_is_found_on_the_overview_and_taken_up(
 ) -> None:
     page = visitor.page
     visitor.go("/")
+    expect(page.get_by_role("link", name="summaries")).to_contain_text("99.10 %, burn rate 90.0")
+    visitor.look_at("overview-levels", shots)
     page.locator("[data-needs]").get_by_role("link", name="Pool down: llama-70b-prod").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Pool down: pool llama-70b-prod")
     expect(page.locator(".ni .cnt")).to_have_text("1 open")

@@ -9,7 +9,7 @@ from django.utils import timezone
 from playwright.sync_api import expect
 from redis import Redis
 
-from controlplane.models import Budget, BudgetCount, Role, User
+from controlplane.models import Budget, BudgetAccount, BudgetCount, Role, User
 from controlplane.services.actors import Actor
 from controlplane.services.budget_accounts import begin_to_count
 from controlplane.services.budget_upkeep import get_or_make_upkeep, note
@@ -54,6 +54,8 @@ def budgets(console: Console, actor: Actor, state_store: Redis) -> tuple[Budget,
     )
     for budget in made:
         begin_to_count(budget, timezone.now())
+    for row in BudgetAccount.objects.filter(budget_id=made[1].pk):
+        state_store.hset(row.key, mapping={"g": 0, "late": DOLLAR, "past": DOLLAR // 4})
     BudgetCount.objects.update(seeded_epoch="run:1")
     note(get_or_make_upkeep(), epoch="run:1", is_seeded=True, looked_at=timezone.now())
     return made
@@ -101,10 +103,16 @@ def test_a_budget_is_drawn_raised_and_made(
     assert len(drawn) >= 3
     assert all(drawn)
     expect(page.locator("#burn-down .sum")).to_contain_text("of $100.00 spent")
+    expect(page.locator("#past tbody tr")).to_have_count(1)
     visitor.look_at("budget", shots)
     visitor.go(f"/budgets/{each.pk}/")
     expect(page.locator("#accounts tbody tr").first).to_contain_text("end user")
+    expect(page.get_by_text("went past the amount")).to_be_visible()
     visitor.look_at("budget-each", shots)
+    visitor.go(f"/budgets/{whole.pk}/test/")
+    page.get_by_role("button", name="Test now").click()
+    expect(page.get_by_role("row", name=re.compile("Accrues Proved"))).to_be_visible()
+    visitor.look_at("budget-test", shots)
     visitor.go(f"/budgets/{whole.pk}/raise/")
     page.get_by_label("At most until then, USD").fill("150")
     page.get_by_label("Until, UTC").fill("2100-01-01T10:00")

@@ -55,6 +55,19 @@ MODELS = (
 PRICES = (
     PriceRecord("prc_a", "org_a", "mdl_a", 1_000_000, 2_000_000, 100_000),
     PriceRecord("prc_e", "org_a", "mdl_e", 0, 0, None),
+    PriceRecord(
+        "prv_b",
+        "org_a",
+        "mdl_a",
+        3_000_000,
+        4_000_000,
+        pool_id="pool_p",
+        effective_from=1_764_500_000.25,
+        reasoning_output_nanousd_per_mtok=5_000_000,
+        embedding_input_nanousd_per_mtok=6_000_000,
+        request_nanousd=7_000_000,
+    ),
+    PriceRecord("prv_c", "org_a", "mdl_e", None, None, effective_from=1_764_600_000.0),
 )
 POOLS = (
     PoolRecord(

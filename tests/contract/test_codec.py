@@ -45,7 +45,8 @@ OLD_ROUTES = (
     "section-routes-before-rules",
 )
 OLD_OPENING = "opening-before-attempts"
-BEFORE_RULES = {
+BEFORE_LATER_FIELDS = {
+    "section-prices-before-versions": (partial(codec.decode_section, "prices"), PRICES[:2]),
     "section-organisations-before-rules": (
         partial(codec.decode_section, "organisations"),
         (replace(ORGANISATIONS[0], time_zone="UTC"), ORGANISATIONS[1]),
@@ -64,7 +65,15 @@ WITH_NULLS = {
 }
 OLD_BUDGETS = "section-budgets-before-actions"
 OLD_FILES = {
-    *(OLD_BUDGETS, *WITH_NULLS, *OLD_VITALS, *OLD_POOLS, *OLD_ROUTES, OLD_OPENING, *BEFORE_RULES)
+    *(
+        OLD_BUDGETS,
+        *WITH_NULLS,
+        *OLD_VITALS,
+        *OLD_POOLS,
+        *OLD_ROUTES,
+        OLD_OPENING,
+        *BEFORE_LATER_FIELDS,
+    )
 }
 # what these hold is data, not fields
 MAPPINGS = {
@@ -179,9 +188,9 @@ def test_openings_of_earlier_writers_are_of_the_first_attempt() -> None:
     )
 
 
-@pytest.mark.parametrize("file", BEFORE_RULES)
-def test_what_was_written_before_rules_has_no_tags_classes_or_end_users(file: str) -> None:
-    decode, value = BEFORE_RULES[file]
+@pytest.mark.parametrize("file", BEFORE_LATER_FIELDS)
+def test_what_was_written_before_later_fields_has_their_defaults(file: str) -> None:
+    decode, value = BEFORE_LATER_FIELDS[file]
     assert decode(read_old(file)) == value
 
 
@@ -276,8 +285,8 @@ def test_an_unknown_section_is_refused(name: str) -> None:
 
 def test_null_and_zero_stay_apart() -> None:
     decoded = codec.decode_section("prices", codec.encode_section(PRICES))
-    assert [price.cached_input_nanousd_per_mtok for price in decoded] == [100_000, None]
-    assert decoded[1].input_nanousd_per_mtok == 0
+    assert [price.cached_input_nanousd_per_mtok for price in decoded] == [100_000, None, None, None]
+    assert [price.input_nanousd_per_mtok for price in decoded[1:]] == [0, 3_000_000, None]
 
 
 def test_equal_records_give_equal_digests() -> None:
@@ -302,7 +311,7 @@ def test_sections_are_indexed_and_assembled_by_noun() -> None:
     snapshot = codec.assemble(MANIFEST, sections)
     assert (snapshot.lineage, snapshot.version) == ("01KB7", 7)
     assert snapshot.routes[("org_a", "chat/default")] is ROUTES[0]
-    assert snapshot.prices["mdl_a"] is PRICES[0]
+    assert snapshot.prices["prc_a"] is PRICES[0]
     assert snapshot.keys == {"7f": {KEYS[0].id: KEYS[0]}}
     assert snapshot.keys["7f"] is keys
 

@@ -13,8 +13,11 @@ from controlplane.services.keys import create_key
 from controlplane.services.pools import create_pool
 from controlplane.services.routes import TargetChoice, create_route
 from inference.contract.events import End, Usage
-from inference.decisions.cost import cost_of, price_used
+from inference.contract.kinds import Endpoint
+from inference.decisions.cost import cost_of
+from inference.decisions.endpoints import EVERYTHING
 from inference.decisions.facts import RequestFacts, facts_record
+from inference.decisions.groundwork import Groundwork
 from inference.decisions.replay import Recorded
 from tests.controlplane.ledger_events import make_charge, make_end, make_origin
 from tests.decisions.step_engine import Happened, Speed, StepWorker, run_engines
@@ -92,7 +95,8 @@ def when_recorded(ends: Sequence[End]) -> datetime:
 def _end(ids: Mapping[str, str], snapshot: Any, one: Happened, seq: int) -> End:
     request, fact = one.request, one.fact
     pool = snapshot.pools[one.pool_id]
-    price = price_used(snapshot.prices.get(pool.model_id))
+    ground = Groundwork(snapshot, EVERYTHING, one.request.arrived_s)
+    price = ground.price_of(pool, Endpoint.CHAT)
     usage = Usage(request.prompt_tokens, request.output_tokens, 0)
     cost = cost_of(usage, price)
     charge = make_charge(

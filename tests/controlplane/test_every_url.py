@@ -9,22 +9,13 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import transaction
 from django.test import Client
-from django.utils import timezone
 
-from controlplane.models import (
-    AuditEntry,
-    ConfigRevision,
-    Episode,
-    Organisation,
-    ReportExport,
-    Role,
-)
+from controlplane.models import AuditEntry, ConfigRevision, Organisation, ReportExport, Role
 from controlplane.services.actors import Actor
 from controlplane.services.bindings import grant_role
 from controlplane.services.gateways import update_gateway
@@ -38,7 +29,6 @@ from tests.controlplane.conftest import POOL, ROUTE, Caller
 from tests.controlplane.ledger_events import NOON, make_end, make_origin
 from tests.controlplane.url_paths import Path, paths
 from tests.controlplane.url_places import (
-    ALERTS,
     ANYBODY,
     BETWEEN,
     CALLERS,
@@ -50,6 +40,7 @@ from tests.controlplane.url_places import (
     WITH_A_ROLE,
     WRITERS,
 )
+from tests.controlplane.url_rows import alert_rows, money_rows
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
@@ -177,11 +168,12 @@ def world(actor: Actor, make_standing_caller: Callable[..., Caller]) -> World:
         "route": admin.made("/routes/", route)["id"],
         "replay": admin.made("/replays/", draft)["id"],
         "limit": admin.made("/limits/", limit)["id"],
-        **_alerts(admin),
+        **alert_rows(admin),
         "service-level": admin.get("/routes/").json()["results"][0]["id"],
         "budget": admin.made("/budgets/", budget)["id"],
         "switch": admin.made("/switches/", switch)["id"],
         "price": admin.made("/prices/", {**price, "output_nanousd_per_mtok": "2"})["id"],
+        **money_rows(admin),
         **_reports(admin),
         "request": end.event_id,
         "snapshot": str(_newest_version(a)),
@@ -193,19 +185,6 @@ def world(actor: Actor, make_standing_caller: Callable[..., Caller]) -> World:
         "token": issue_token(actor, service_account=account).token.pk,
     }
     return World(a, b, ids)
-
-
-def _alerts(admin: Caller) -> dict[str, str]:
-    """The ids of an alert that holds, and of one of each that belongs to alerts."""
-    channel = {"name": "canary-channel", "kind": "email", "recipients": ["canary@example.com"]}
-    rule = {"name": "canary-rule", "kind": "pool_down", "scope": "pool"}
-    silence = {"reason": "canary", "ends_at": (timezone.now() + timedelta(days=1)).isoformat()}
-    told = {**rule, "threshold": 1, "subject_id": "canary", "severity": "notice"}
-    alert = Episode.objects.create(organisation=admin.organisation, **told)
-    paths = ("/alert-rules/", "/silences/", "/channels/", "/deliveries/")
-    bodies = (rule, silence, channel, {"channel": "canary-channel"})
-    made = [admin.made(*one)["id"] for one in zip(paths, bodies, strict=True)]
-    return dict(zip(ALERTS, (alert.pk, *made), strict=True))
 
 
 def _reports(admin: Caller) -> dict[str, str]:

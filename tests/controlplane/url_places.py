@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tests.controlplane.url_rows import ALERTS
+
 WHOLE = frozenset({"viewer", "operator", "finance", "admin", "platform admin"})
 OF_A = WHOLE | {"team operator", "project viewer"}
 OPERATORS = frozenset({"operator", "admin", "platform admin"})
@@ -17,7 +19,6 @@ BETWEEN = frozenset({"operator", "finance", "admin"})
 ANYBODY = OF_A | OUTSIDERS | {"nobody"}
 KNOWN = OF_A | OUTSIDERS
 WITH_A_ROLE = OF_A | {"admin of b"}
-ALERTS = ("alert", "alert-rule", "silence", "channel", "delivery")
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,9 @@ NOUNS: Mapping[str, Noun] = {
     "key": Noun(OF_A, OPERATORS | {"team operator"}),
     "model": Noun(OF_A, OPERATORS),
     "price": Noun(OF_A, FINANCE),
+    "repricing": Noun(WHOLE, FINANCE),
+    "correction": Noun(WHOLE, FINANCE),
+    "gpu-price": Noun(OF_A, FINANCE),
     "pool": Noun(OF_A, OPERATORS),
     "route": Noun(OF_A, OPERATORS),
     # those here are of the canary project and of the key in it
@@ -80,6 +84,12 @@ PLACES: Mapping[str, frozenset[str]] = {
     "report-close": FINANCE | {"admin of b"},
     "report-reopen": ADMINS | {"admin of b"},
     "api-usage": WITH_A_ROLE,
+    "price-export": WITH_A_ROLE,
+    "price-import": FINANCE | {"admin of b"},
+    **dict.fromkeys(("api-price-export", "api-price-unpriced"), WITH_A_ROLE),
+    **dict.fromkeys(("api-price-import", "api-price-preview"), FINANCE | {"admin of b"}),
+    **dict.fromkeys(("api-own-cost", "own-costs"), WHOLE | {"admin of b"}),
+    **dict.fromkeys(("api-margin", "margins"), WHOLE | {"admin of b"}),
     "live": WHOLE,
     "api-live": WHOLE | {"admin of b"},
     "api-attention": WHOLE | {"admin of b"},

@@ -1,8 +1,11 @@
 """What requests may cost and did cost, to the nano-USD."""
 
+from dataclasses import replace
+
 import pytest
 
 from inference.contract.events import PriceUsed, Usage
+from inference.contract.kinds import Endpoint
 from inference.contract.snapshot import PriceRecord
 from inference.decisions.cost import (
     MAX_NANOUSD,
@@ -100,10 +103,49 @@ def test_the_most_a_request_can_cost_takes_the_dearer_prompt_price() -> None:
     assert cost_at_most(10, 5, None) is None
 
 
+@pytest.mark.parametrize(
+    ("usage", "cost"),
+    [
+        (Usage(1000, 10, 900, 4), 224_000_000),
+        (Usage(1000, 10, 900, None), 220_000_000),
+        (Usage(1000, 10, None, 40), 1_040_000_000),
+        (Usage(1000, None, None, 4), 1_010_000_000),
+        (Usage(None, None, 5, 5), 10_000_000),
+    ],
+    ids=["part", "not said", "more than the completion", "without a completion", "nothing else"],
+)
+def test_reasoning_is_part_of_the_completion_and_a_request_costs_its_own(
+    usage: Usage, cost: int
+) -> None:
+    price = PriceUsed(
+        "prc", PER_THOUSAND, 2 * PER_THOUSAND, PER_THOUSAND // 10, 3 * PER_THOUSAND, 10_000_000
+    )
+    assert cost_of(usage, price) == cost
+    most = cost_at_most(usage.prompt_tokens or 0, usage.completion_tokens or 0, price)
+    assert most is not None
+    assert most >= (cost if usage.prompt_tokens else 0)
+
+
+def test_reasoning_that_is_free_makes_no_cost_negative() -> None:
+    price = PriceUsed("prc", 0, 2 * PER_THOUSAND, 0, 0)
+    assert cost_of(Usage(10, 5, 99, 99), price) == 0
+
+
 def test_a_price_is_kept_as_it_was() -> None:
     record = PriceRecord("prc", "org", "mdl", 1, 2, 3)
     assert price_used(record) == PriceUsed("prc", 1, 2, 3)
     assert price_used(None) is None
+
+
+def test_embeddings_have_an_input_of_their_own_and_an_end_is_no_price() -> None:
+    record = PriceRecord("prc", "org", "mdl", 1, 2, embedding_input_nanousd_per_mtok=7)
+    used = price_used(record, Endpoint.EMBEDDINGS)
+    assert used is not None
+    assert used.input_nanousd_per_mtok == 7
+    assert price_used(record, Endpoint.CHAT) == PriceUsed("prc", 1, 2)
+    assert price_used(replace(record, embedding_input_nanousd_per_mtok=None)) is not None
+    ended = replace(record, input_nanousd_per_mtok=None, output_nanousd_per_mtok=None)
+    assert price_used(ended, Endpoint.EMBEDDINGS) is None
 
 
 @pytest.mark.parametrize(

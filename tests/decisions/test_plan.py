@@ -338,7 +338,7 @@ def test_groundwork_that_was_used_before_changes_no_plan(u: float, is_thrown: bo
         switch = SwitchRecord("swi_a", "org_a", SwitchSubject.POOL, "pool_a", expires_at=NOW + 10)
         thrown = {("org_a", SwitchSubject.POOL, "pool_a"): switch}
         snapshot = replace(snapshot, switches={"swi_a": switch}, thrown=thrown)
-    ground = Groundwork(snapshot, EVERYTHING)
+    ground = Groundwork(snapshot, EVERYTHING, NOW)
     changes: list[dict[str, Any]] = [
         {},
         {"model": "n", "tags": ("a",), "priority": PriorityClass.BATCH},

@@ -6,6 +6,7 @@ Each budget is of an end user of its own, so that nobody else's spending counts.
 import os
 import signal
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from secrets import token_hex
@@ -15,7 +16,7 @@ import pytest
 import structlog
 
 from inference.contract.wire import BUDGETS_SEEDED, LIMITS_DEAD_S
-from tests.faults.fleet import LONG, Fleet
+from tests.faults.fleet import LONG, Fleet, Gateway
 from tests.faults.streams import Stream
 from tests.faults.test_limits import Caller, kill_store, wait_applied
 from tests.faults.test_store import store_of
@@ -28,6 +29,7 @@ log = structlog.get_logger(__name__)
 
 SOON_S = 60.0
 AMPLE = 10**15
+LATE_PAST = "headworks_gateway_budget_late_past_nanousd_total"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -111,6 +113,38 @@ def test_an_emptied_store_is_told_what_was_spent_and_lets_nobody_pass_a_budget(
         assert caller.statuses[200] == 20 - 1
 
 
+def busiest_of(gateway: Gateway) -> int:
+    """The process of a gateway that serves the most requests now."""
+    told: dict[int, Any] = {one["pid"]: one["vitals"] for one in gateway.debug()["processes"]}
+    return max(told, key=lambda pid: told[pid]["requests"])
+
+
+def late_past_of(gateway: Gateway) -> float:
+    """What its metrics say went past budgets, because it came late."""
+    with urllib.request.urlopen(f"{gateway.admin_url}/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    return sum(float(one.split()[-1]) for one in lines if one.startswith(LATE_PAST))
+
+
+def test_a_process_that_was_taken_for_dead_says_what_it_passed_a_budget_by(fleet: Fleet) -> None:
+    near, far = fleet.gateways
+    with budgeted(fleet, 20) as user:
+        fleet.upstream.play(LONG)
+        stream = Stream(far.url, far.key, user=user)
+        wait_until(lambda: stream.has_begun, SOON_S, "the stream to run")
+        fleet.upstream.play(Behaviour())
+        assert near.chat(user=user)[0] == 429
+        with fleet.stopped([busiest_of(far)]):
+            wait_until(lambda: near.chat(user=user)[0] == 200, SOON_S, "what it held to be free")
+            wait_until(lambda: near.chat(user=user)[0] == 429, SOON_S, "others to have it")
+        stream.wait()
+        assert stream.is_whole, "who is in stays in"
+        wait_until(lambda: late_past_of(far) > 0, SOON_S, "the gateway to say so")
+        (made,) = fleet.installation.api("GET", f"/budgets/?search={user}")["results"]
+        (account,) = fleet.installation.api("GET", f"/budgets/{made['id']}/status/")["accounts"]
+        assert int(account["late_nanousd"]) >= int(account["late_past_nanousd"]) > 0
+
+
 def test_what_a_killed_gateway_process_had_reserved_comes_back_after_three_missed_beats(
     fleet: Fleet,
 ) -> None:
@@ -121,8 +155,7 @@ def test_what_a_killed_gateway_process_had_reserved_comes_back_after_three_misse
         wait_until(lambda: stream.has_begun, SOON_S, "the stream to run")
         fleet.upstream.play(Behaviour())
         assert near.chat(user=user)[0] == 429
-        told: dict[int, Any] = {one["pid"]: one["vitals"] for one in far.debug()["processes"]}
-        killed = max(told, key=lambda pid: told[pid]["requests"])
+        killed = busiest_of(far)
         os.kill(killed, signal.SIGKILL)
         killed_s = time.monotonic()
         stream.wait()

@@ -157,7 +157,7 @@ FAKE = replace(POOL, provisioner=Provisioner.FAKE)
 OWN_PORT = replace(POOL, addresses=("http://127.0.0.1:8300/v1",))
 PRICES = (
     PriceRecord("prc_1", "org_a", "mdl_a", 1, 1),
-    PriceRecord("prc_2", "org_a", "mdl_a", 2, 2),
+    PriceRecord("prc_1", "org_a", "mdl_a", 2, 2),
 )
 
 BAD = [

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from controlplane.alerting.base import Facts, Grid, Question, Values
+from controlplane.alerting.base import Facts, Grid, Question, Values, of_now
 from controlplane.alerting.windows import Sum, traffic_told
 from controlplane.decisions.alert_kinds import seconds_words
 from controlplane.decisions.service_levels import (
@@ -21,22 +21,20 @@ from controlplane.selectors.service_levels import objectives_of
 def measure(question: Question, places: Sequence[Place], grid: Grid, facts: Facts) -> Values:
     objectives = objectives_of([place.id for place in places])
     short_s = question.window_s // SHORT_SHARE
+    now = Grid(grid.until)
     long, short = (
-        traffic_told(replace(question, window_s=length), places, grid, _seen_at)
+        traffic_told(replace(question, window_s=length), places, now, _seen_at)
         for length in (question.window_s, short_s)
     )
-    found = {}
+    found: dict[str, float | None] = {}
     for place in places:
-        promised = objectives.get(place.id)
-        burns = [
-            None
-            if promised is None or now is None or before is None
-            else burn_of(promised, before, now)
-            for before, now in zip(long[place.id], short[place.id], strict=True)
-        ]
-        _say(facts, place, burns[-1], promised, (question.window_s, short_s))
-        found[place.id] = [None if one is None else one.rate for one in burns]
-    return found
+        promised, before, after = objectives.get(place.id), long[place.id][0], short[place.id][0]
+        burn = None
+        if promised is not None and before is not None and after is not None:
+            burn = burn_of(promised, before, after)
+        _say(facts, place, burn, promised, (question.window_s, short_s))
+        found[place.id] = None if burn is None else burn.rate
+    return of_now(grid, found)
 
 
 def _seen_at(place: Place) -> Callable[[Sum], Seen]:

@@ -12,6 +12,7 @@ from controlplane.api.serializers.strict import (
     StrictSerializer,
     whole,
 )
+from controlplane.bridge.budget_proof import ProofState
 from controlplane.decisions.budget_effects import Effect
 from controlplane.decisions.budgets import BudgetState
 from controlplane.models.kinds import (
@@ -223,6 +224,34 @@ class BudgetPastSerializer(serializers.Serializer[Any]):
     most_nanousd = NanoUsdField(read_only=True, help_text="Of the account that spent the most.")
 
 
+class ProofStepSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField(read_only=True)
+    state = serializers.ChoiceField(choices=choices_of(ProofState), read_only=True)
+    words = serializers.CharField(read_only=True)
+
+
+class BudgetProofSerializer(serializers.Serializer[Any]):
+    """What came of putting a budget to the test, step by step."""
+
+    steps = ProofStepSerializer(many=True, read_only=True)
+
+
+class BudgetFiredSerializer(serializers.Serializer[Any]):
+    """A threshold that would have been passed."""
+
+    percent = serializers.IntegerField(read_only=True)
+    accounts = serializers.IntegerField(read_only=True)
+    first_at = _MomentField(source="first_at_s", read_only=True, allow_null=True)
+
+
+class BudgetPastPeriodSerializer(serializers.Serializer[Any]):
+    """A period that is over, judged by the amount of now."""
+
+    period = BudgetPeriodSerializer(read_only=True)
+    past = BudgetPastSerializer(read_only=True)
+    fired = BudgetFiredSerializer(many=True, read_only=True)
+
+
 class BudgetEffectSerializer(serializers.Serializer[Any]):
     """What became of requests because of the budget, in the hours of the present period."""
 
@@ -251,3 +280,8 @@ class BudgetStatusSerializer(serializers.Serializer[Any]):
     effects = BudgetEffectSerializer(source="effects_told", many=True, read_only=True)
     previous_period = BudgetPeriodSerializer(read_only=True)
     previous = BudgetPastSerializer(read_only=True, allow_null=True)
+    past = BudgetPastPeriodSerializer(
+        many=True,
+        read_only=True,
+        help_text="The last whole periods, newest first, as far as they were counted.",
+    )

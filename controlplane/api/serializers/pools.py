@@ -9,7 +9,15 @@ from controlplane.bridge.logs import LogState, WorkerLog
 from controlplane.bridge.vitals import WorkerFacts
 from controlplane.decisions.breakers import BreakerFacts
 from controlplane.decisions.pool_conditions import Condition, ConditionKind
-from controlplane.models.kinds import backends, choices_of, endpoints, powers, provisioners
+from controlplane.models.kinds import (
+    backends,
+    capacity_classes,
+    choices_of,
+    endpoints,
+    powers,
+    provisioners,
+)
+from controlplane.models.pools import GPU_BOUNDS
 from inference.contract.kinds import BreakerState, Endpoint, WorkerState
 from inference.contract.params import MAX_REPLICAS, POOL_BOUNDS
 
@@ -127,6 +135,16 @@ class ListedPoolSerializer(OwnedSerializer):
         allow_null=True,
         help_text="Requests one worker runs at once; null is its max_num_seqs, or not known.",
     )
+    gpu_type = serializers.CharField(
+        max_length=40,
+        required=False,
+        allow_null=True,
+        help_text="Such as H100; with the class it says what its GPUs cost.",
+    )
+    capacity_class = serializers.ChoiceField(
+        choices=capacity_classes(), required=False, allow_null=True
+    )
+    gpus_per_worker = whole(GPU_BOUNDS["gpus_per_worker"], required=False)
     breaker_failure_percent = whole(POOL_BOUNDS["breaker_failure_percent"], required=False)
     breaker_min_requests = whole(POOL_BOUNDS["breaker_min_requests"], required=False)
     breaker_open_ms = whole(

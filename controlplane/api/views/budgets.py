@@ -12,12 +12,14 @@ from rest_framework.response import Response
 
 from controlplane.api.pagination import BY_NAME
 from controlplane.api.serializers.budgets import (
+    BudgetProofSerializer,
     BudgetSerializer,
     BudgetStatusSerializer,
     RaiseSerializer,
 )
 from controlplane.api.views.bulk import Bulk
 from controlplane.api.views.tenants import Changing, Creating, Removing
+from controlplane.bridge.budget_proof import prove_budget
 from controlplane.bridge.budget_status import read_status
 from controlplane.decisions.budgets import budget_words, scopes_words
 from controlplane.errors import Invalid
@@ -92,6 +94,17 @@ class BudgetView(Bulk, Creating, Changing, Removing):
             **serializer.validated_data,
         )
         return self.shown(self.fresh(budget))
+
+    @extend_schema(
+        operation_id="budgets_test", request=None, responses={200: BudgetProofSerializer}
+    )
+    @action(detail=True, methods=["post"], url_path="test", url_name="test")
+    def put_to_the_test(self, request: Request, pk: str) -> Response:
+        """Prove that it counts, adds up, warns and acts; its channels get a test message."""
+        budget: Budget = self.get_object()
+        self.require_write(self.noun, budget.organisation_id)
+        steps = prove_budget(self.actor, budget, timezone.now())
+        return Response(BudgetProofSerializer({"steps": steps}).data)
 
     @extend_schema(
         responses={200: BudgetStatusSerializer},

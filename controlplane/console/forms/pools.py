@@ -13,6 +13,7 @@ from django.forms import (
     PasswordInput,
     Textarea,
     TextInput,
+    TypedChoiceField,
 )
 
 from controlplane.console.diffs import NOT_SET, Line
@@ -25,7 +26,8 @@ from controlplane.console.forms.engine_arguments import (
 )
 from controlplane.decisions.pools import Acting, acting_of
 from controlplane.models import Pool
-from controlplane.models.kinds import backends, endpoints
+from controlplane.models.kinds import backends, capacity_classes, endpoints
+from controlplane.models.pools import GPU_BOUNDS
 from controlplane.services.pools import MAX_CREDENTIAL_LENGTH
 from inference.contract.kinds import Backend, Provisioner
 from inference.contract.params import ENGINE_ARGUMENTS, POOL_BOUNDS
@@ -63,6 +65,7 @@ class PoolForm(NounForm):
             ("replicas", "model_source", "port_base", "start_timeout_s", "drain_timeout_s"),
         ),
         ("Load and faults", ("worker_concurrency", *_FAULTS)),
+        ("What its GPUs cost", ("gpu_type", "capacity_class", "gpus_per_worker")),
         ("Engine arguments", tuple(f"{PREFIX}{name}" for name in ENGINE_ARGUMENTS)),
     )
 
@@ -131,6 +134,26 @@ class PoolForm(NounForm):
         **bounds_of(POOL_BOUNDS["drain_timeout_s"]),
         initial=30,
         help_text="How long running requests may go on when a worker leaves.",
+    )
+    gpu_type = CharField(
+        label="GPU",
+        max_length=40,
+        required=False,
+        empty_value=None,
+        help_text="Such as H100. Empty: what its workers cost isn't known.",
+    )
+    capacity_class = TypedChoiceField(
+        label="Capacity class",
+        choices=[("", "not known"), *capacity_classes()],
+        required=False,
+        empty_value=None,
+    )
+    gpus_per_worker = IntegerField(
+        label="GPUs a worker",
+        **bounds_of(GPU_BOUNDS["gpus_per_worker"]),
+        required=False,
+        initial=1,
+        help_text="Empty: one.",
     )
     worker_concurrency = IntegerField(
         label="Requests a worker runs at once",
@@ -218,6 +241,9 @@ class PoolForm(NounForm):
             "endpoints": list(row.endpoints),
             _ARGUMENTS: dict(row.engine_arguments),
         }
+
+    def clean_gpus_per_worker(self) -> int:
+        return self.cleaned_data["gpus_per_worker"] or 1
 
     def clean_addresses(self) -> list[str]:
         return self.cleaned_data["addresses"].split()

@@ -21,7 +21,7 @@ class ModelTable(NounTable):
     )
     price = Column(
         "Input / output, USD per 1M",
-        order_by="price__input_nanousd_per_mtok",
+        order_by="price_input",
         empty_values=(),
         attrs={"th": {"class": "num"}, "td": {"class": "num", "data-l": "USD per 1M"}},
     )
@@ -34,8 +34,8 @@ class ModelTable(NounTable):
         return count(value)
 
     def render_price(self, record: CatalogueModel) -> str:
-        price = getattr(record, "price", None)
-        if price is None:
+        price = record.price
+        if price is None or not price.is_priced:
             return NO_PRICE
         return f"{dollars(price.input_nanousd_per_mtok)} / {dollars(price.output_nanousd_per_mtok)}"
 

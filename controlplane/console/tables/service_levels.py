@@ -14,6 +14,7 @@ from controlplane.decisions.service_levels import Objective, objective_words
 from controlplane.models import Route
 from controlplane.selectors.service_levels import Level, objectives
 
+MINUS = "\N{MINUS SIGN}"
 FAST_BURN = 14.4
 """At this a month's error budget is gone in two days."""
 
@@ -33,7 +34,9 @@ def state_of_level(level: Level) -> State:
 
 def left_words(level: Level) -> str:
     """What is left of the error budget: `87 %`, a dash where nobody knows."""
-    return UNKNOWN if level.left_percent is None else f"{level.left_percent:,.0f} %"
+    if level.left_percent is None:
+        return UNKNOWN
+    return f"{level.left_percent:,.0f} %".replace("-", MINUS)
 
 
 class LevelTable(NounTable):

@@ -5,16 +5,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
+from controlplane.bridge.budget_proof import ProofStep, prove_budget
 from controlplane.bridge.budget_status import read_standings, read_status
 from controlplane.console.api_calls import changing, reading
 from controlplane.console.budget_facts import (
+    PROOF_STATES,
     account_line,
     effects_words,
     figures_of,
     late_words,
+    past_lines,
     past_words,
     state_of,
     subjects_words,
@@ -32,7 +36,7 @@ from controlplane.console.forms.base import NounForm
 from controlplane.console.forms.budgets import BudgetForm, RaiseForm
 from controlplane.console.lists import Empty, ListPage, NounTable
 from controlplane.console.nouns import BUDGETS
-from controlplane.console.pages import Action, Crumb
+from controlplane.console.pages import Action, Crumb, Page
 from controlplane.console.reviews import Check, Impact, Reach, checks_of
 from controlplane.console.tables.budgets import BudgetTable
 from controlplane.decisions.budgets import (
@@ -54,6 +58,7 @@ from controlplane.services.budgets import (
     update_budget,
 )
 from controlplane.services.drafts import Draft
+from inference.contract.kinds import BudgetAction
 
 _TOP = 20
 _CORRECTIONS = 10
@@ -115,6 +120,7 @@ class BudgetDetail(DetailPage):
         found = list(super().actions_of(row))
         if found:
             found.insert(1, Action("Raise until", reverse("budget-raise", args=[row.pk])))
+            found.insert(1, Action("Test", reverse("budget-test", args=[row.pk]), icon="ok"))
         return found
 
     def api_call(self, row: Any, tab: str) -> str:
@@ -133,7 +139,6 @@ class BudgetDetail(DetailPage):
             raised = (Fact("Raised to", words, unit=f"until {self._minute(row.raised_until)}"),)
         status = self.status
         past = past_words(status.previous, status.previous_period, row.action, self.scope.zone)
-        known = status.totals is not None
         effects = effects_words(status.effects, self.scope.zone)
         return (
             Fact("Allows", f"{dollars(row.amount_nanousd)} {self._period_words(row)}"),
@@ -144,7 +149,7 @@ class BudgetDetail(DetailPage):
             *((Fact("Owner", row.owner),) if row.owner else ()),
             Fact("Thresholds", ", ".join(f"{one} %" for one in row.thresholds_percent) or "none"),
             *((Fact("Did", effects),) if effects else ()),
-            *((Fact("Would have", past),) if known else ()),
+            *((Fact("Would have", past),) if status.previous is not None else ()),
             Fact("Id", row.pk, is_mono=True),
             Fact("Version", str(row.version)),
         )
@@ -163,6 +168,8 @@ class BudgetDetail(DetailPage):
             "first_words": "" if first is None else subjects_words(first.subjects),
             "lines": lines if status.is_each else (),
             "late": late_words(status.accounts),
+            "past": past_lines(status.past, row, self.scope.zone),
+            "past_verb": "Blocked" if row.action == BudgetAction.BLOCK else "Passed",
             "corrections": [
                 (one, _WHY.get(one.why, one.why))
                 for one in list_corrections(row, most=_CORRECTIONS)
@@ -274,6 +281,37 @@ class BudgetRaise(EditPage):
             reason=self.reason() or "REASON",
         )
         return {**self._context(row), "api": call}
+
+
+class BudgetTest(Page):
+    """Puts a budget to the test, and shows each step."""
+
+    template_name = "console/budgets/test.html"
+
+    def get(self, request: HttpRequest, pk: str) -> HttpResponse:
+        """Say what the test does."""
+        return self._shown(self._row(pk), None)
+
+    def post(self, request: HttpRequest, pk: str) -> HttpResponse:
+        """Run it and show what came of it."""
+        row = self._row(pk)
+        return self._shown(row, prove_budget(self.actor(), row, timezone.now()))
+
+    def _row(self, pk: str) -> Budget:
+        row = self.found(_budgets(self.scope.access), pk)
+        self.require_write(BUDGETS.key)
+        self.row = row
+        return row
+
+    def crumbs(self) -> Sequence[Crumb]:
+        own = Crumb(self.row.name, BUDGETS.detail_url(self.row.pk))
+        first = (Crumb(BUDGETS.group), Crumb(BUDGETS.title, BUDGETS.list_url()))
+        return (*first, own, Crumb("Test"))
+
+    def _shown(self, row: Budget, steps: Sequence[ProofStep] | None) -> HttpResponse:
+        call = changing(self.request, "POST", reverse("api-budget-test", args=[row.pk]), {})
+        told = None if steps is None else [(one, *PROOF_STATES[one.state]) for one in steps]
+        return self.render({"row": row, "steps": told, "api": call})
 
 
 class BudgetDelete(DeletePage):

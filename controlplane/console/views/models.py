@@ -51,7 +51,7 @@ class ModelDetail(DetailPage):
         )
 
     def extra(self, row: CatalogueModel, tab: str) -> Mapping[str, Any]:
-        price = getattr(row, "price", None)
+        price = row.price
         new_price = f"{PRICES.create_url()}?model={row.pk}"
         return {
             "price": price,
@@ -94,9 +94,9 @@ class ModelDelete(DeletePage):
         return delete_model(actor, model_id=row.pk, expected_version=expected_version)
 
     def values_of(self, row: CatalogueModel) -> Mapping[str, Any]:
-        price = getattr(row, "price", None)
+        price = row.price
         told = NO_PRICE
-        if price is not None:
+        if price is not None and price.is_priced:
             told = f"{dollars(price.input_nanousd_per_mtok)} in, "
             told += f"{dollars(price.output_nanousd_per_mtok)} out, per 1M tokens"
         return {"name": row.name, "task": row.get_task_display(), "price": told}

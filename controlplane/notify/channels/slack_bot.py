@@ -88,11 +88,11 @@ def whisper(target: Target, member_id: str, words: str) -> None:
     )
 
 
-def _client(target: Target, timeout_s: int = TIMEOUT_S) -> WebClient:
+def _client(target: Target, timeout_s: float | None = None) -> WebClient:
     return WebClient(
         token=target.secret,
         base_url=settings.HEADWORKS.slack_api_url,
-        timeout=timeout_s,
+        timeout=TIMEOUT_S if timeout_s is None else timeout_s,  # type: ignore[arg-type]
         retry_handlers=[],
     )
 

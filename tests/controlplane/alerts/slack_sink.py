@@ -17,7 +17,7 @@ CONVERSATION = "C0123456789"
 class Fault:
     """What happens to one call in place of its answer: another answer, or none at all.
 
-    One that is `done` took effect all the same.
+    One that is `done` took effect all the same; one that hangs is never answered.
     """
 
     status: int = 200
@@ -25,6 +25,7 @@ class Fault:
     body: Mapping[str, Any] | None = None
     is_done: bool = False
     is_cut: bool = False
+    is_hung: bool = False
 
 
 @dataclass
@@ -36,6 +37,7 @@ class SlackSink:
     messages: dict[str, dict[str, Any]] = field(default_factory=dict)
     whispers: list[dict[str, Any]] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    ends: threading.Event = field(default_factory=threading.Event)
     refused: dict[str, str] = field(default_factory=dict)
     """By method the error that it always answers."""
 
@@ -96,7 +98,9 @@ def slack_sink() -> Iterator[SlackSink]:
                 answer = {"ok": False, "error": "invalid_auth"}
             elif fault.is_done:
                 answer = sink.answer(method, asked)
-            if fault.is_cut:
+            if fault.is_hung:
+                sink.ends.wait()
+            if fault.is_cut or fault.is_hung:
                 self.close_connection = True
                 return
             body = json.dumps(answer if fault.body is None else fault.body).encode()
@@ -120,6 +124,7 @@ def slack_sink() -> Iterator[SlackSink]:
     try:
         yield sink
     finally:
+        sink.ends.set()
         server.shutdown()
         thread.join()
         server.server_close()

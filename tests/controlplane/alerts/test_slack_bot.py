@@ -220,6 +220,21 @@ def test_a_message_whose_answer_was_lost_is_found_and_not_sent_again(
     assert slack.methods() == ["chat.postMessage", "conversations.history"]
 
 
+def test_slack_that_never_answers_is_left_and_asked_what_it_has(
+    bot: Channel, slack: SlackSink, actor: Actor, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controlplane.notify.channels.slack_bot.TIMEOUT_S", 0.5)
+    slack.faults = [Fault(is_done=True, is_hung=True), Fault(is_hung=True)]
+    send_test(actor, channel_id=bot.pk)
+    clock.pass_s(1)
+    for _ in range(3):
+        clock.sends()
+        clock.pass_s(120)
+    told = Delivery.objects.get()
+    assert (told.state, told.attempts, len(slack.messages)) == ("sent", 3, 1)
+    assert slack.methods() == ["chat.postMessage", *["conversations.history"] * 2]
+
+
 def test_a_message_that_a_crash_left_is_looked_for(
     bot: Channel, slack: SlackSink, actor: Actor, clock: Clock
 ) -> None:

@@ -45,6 +45,7 @@ def rows(admin: Caller, actor: Actor, route: Any, pool: Any) -> dict[str, str]:
         "users": str(person.pk),
         "pools": pool["id"],
         "routes": route["id"],
+        "service-levels": route["id"],
         "prices": admin.made("/prices/", price)["id"],
         "keys": admin.made("/keys/", {"name": "mine"})["id"],
         "limits": admin.made("/limits/", limit)["id"],

@@ -249,10 +249,10 @@ def test_a_price_above_a_dollar_a_token_is_taken_for_a_slip(admin: Caller) -> No
     admin.made("/models/", {"name": "m"})
     dear = {"model": "m", "input_nanousd_per_mtok": str(10**15 + 1), "output_nanousd_per_mtok": "1"}
     assert admin.post("/prices/", dear).json()["fields"] == {
-        "input_nanousd_per_mtok": ["A price can't be above a dollar a token."]
+        "input_nanousd_per_mtok": ["Above a dollar a token: it must be confirmed."]
     }
-    once = {**dear, "input_nanousd_per_mtok": str(10**15)}
-    admin.made("/prices/", once)
+    once = {**dear, "is_confirmed": True}
+    assert admin.made("/prices/", once)["input_nanousd_per_mtok"] == str(10**15 + 1)
     again = admin.post("/prices/", once)
     assert again.json()["fields"] == {"model": ["The model has a price already."]}
 

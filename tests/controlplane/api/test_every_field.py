@@ -19,8 +19,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
 _TOMORROW = (timezone.now() + timedelta(days=1)).isoformat().replace("+00:00", "Z")
 PRICE = {"model": "gpt-x", "input_nanousd_per_mtok": "1", "output_nanousd_per_mtok": "2"}
+GPU_PRICE = {"gpu_type": "H100", "capacity_class": "spot", "hour_nanousd": "1"}
 LIMIT = {"name": "new", "subject": "key", "unit": "requests", "window": "minute", "amount": 1}
 BUDGET = {"name": "new", "scopes": [{"subject": "key"}], "amount_nanousd": "1", "period": "day"}
+SCHEDULE = {"name": "new", "group_by": "team", "cadence": "daily"}
 LEAST: Mapping[str, Mapping[str, Any]] = {
     "organisations": {"name": "New"},
     "teams": {"name": "New"},
@@ -28,6 +30,7 @@ LEAST: Mapping[str, Mapping[str, Any]] = {
     "models": {"name": "new"},
     "prices": PRICE,
     "pools": {**POOL, "name": "new"},
+    "gpu-prices": GPU_PRICE,
     "routes": {**ROUTE, "name": "new"},
     "keys": {"name": "New"},
     "limits": LIMIT,
@@ -37,6 +40,7 @@ LEAST: Mapping[str, Mapping[str, Any]] = {
     "silences": {"reason": "works", "ends_at": _TOMORROW},
     "channels": {"name": "new", "kind": "email", "recipients": ["a@example.com"]},
     "deliveries": {"channel": "ops"},
+    "report-schedules": {**SCHEDULE, "channel": "ops"},
     "users": {"username": "new", "role": "viewer"},
     "bindings": {"user": "ann", "role": "viewer"},
     "service-accounts": {"name": "new"},
@@ -47,7 +51,23 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
     "teams": {"name": "Another"},
     "projects": {"name": "Another", "team": "Default"},
     "models": {"name": "another", "task": "embed", "max_context_tokens": 8_192},
-    "prices": {**PRICE, "cached_input_nanousd_per_mtok": "1"},
+    "prices": {
+        **PRICE,
+        "pool": "mine",
+        "cached_input_nanousd_per_mtok": "1",
+        "reasoning_output_nanousd_per_mtok": "3",
+        "embedding_input_nanousd_per_mtok": "4",
+        "request_nanousd": "5",
+        "customer_input_nanousd_per_mtok": "6",
+        "customer_output_nanousd_per_mtok": "7",
+        "effective_from": "2020-01-01T00:00:00Z",
+        "is_confirmed": True,
+    },
+    "gpu-prices": {
+        **GPU_PRICE,
+        "effective_from": "2020-01-01T00:00:00Z",
+        "is_confirmed": True,
+    },
     "pools": {
         "name": "another",
         "model": "gpt-x",
@@ -67,6 +87,9 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
         "cordoned": [0],
         "worker_restarts": {"0": 1},
         "worker_concurrency": 4,
+        "gpu_type": "H100",
+        "capacity_class": "spot",
+        "gpus_per_worker": 8,
         "breaker_failure_percent": 1,
         "breaker_min_requests": 1,
         "breaker_open_ms": 100,
@@ -190,6 +213,14 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
         "is_enabled": False,
     },
     "deliveries": {"channel": "ops"},
+    "report-schedules": {
+        "name": "another",
+        "group_by": "end_user",
+        "cadence": "monthly",
+        "hour": 23,
+        "channel": "ops",
+        "is_enabled": False,
+    },
     "users": {
         "username": "another",
         "email": "another@example.com",
@@ -245,7 +276,7 @@ INSTEAD = {("bindings", "service_account"): "user"}
 SHAPES: Mapping[str, type[Serializer[Any]]] = {"users": MemberSerializer}
 """How a row is made where that isn't how it is shown."""
 NOT_TOLD = {
-    *("organisation", "credential", "targets", "rules"),
+    *("organisation", "credential", "targets", "rules", "is_confirmed"),
     *(("switches", "subject_id"), ("alert-rules", "scope_id"), ("budgets", "cheaper_model")),
     *(("channels", "url"), ("channels", "secret"), ("channels", "signing_secret")),
 }
@@ -255,7 +286,9 @@ TOLD_BELOW = {"users": ("bindings", {"role", "team", "project"})}
 """Fields that are shown otherwise than they were given, or not at all."""
 
 
-QUESTIONS = frozenset({"explain", "replays"})
+QUESTIONS = frozenset(
+    {"explain", "replays", "repricings", "corrections", "statements", "report-exports"}
+)
 """What makes no row of the configuration; each has a test of its own answers."""
 
 

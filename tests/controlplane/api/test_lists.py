@@ -23,7 +23,8 @@ QUERIES = {
     "teams": 3,
     "projects": 3,
     "models": 3,
-    "prices": 3,
+    # their versions
+    "prices": 4,
     "pools": 3,
     "routes": 4,
     "keys": 6,

@@ -6,6 +6,7 @@ import pytest
 from rest_framework.serializers import BaseSerializer
 
 from controlplane.api.urls import router
+from controlplane.decisions.prices import AMOUNTS
 from controlplane.decisions.service_levels import OBJECTIVE_BOUNDS
 from tests.controlplane.conftest import Caller
 
@@ -28,6 +29,8 @@ CASES = [(noun, field) for noun in NOUNS for field in _fields(noun)]
 
 USE = {"last_used_on", "requests_30d", "errors_30d"}
 NOW = {"workers", "condition", "breakers", "panic_at", "last_resort_at"}
+GPU = {"gpu_type", "capacity_class"}
+OPTIONAL_AMOUNTS = set(AMOUNTS) - {"input_nanousd_per_mtok", "output_nanousd_per_mtok"}
 MEASURED = {*NOW, *USE, "duplicates", "firing"}
 """What nobody sets: it is passed over in what is sent back."""
 
@@ -92,8 +95,8 @@ def test_null_is_honoured_or_refused_in_every_field(admin: Caller, paths: dict[s
         known[noun] = after
     assert outcomes == {
         "models": {"max_context_tokens"},
-        "prices": {"cached_input_nanousd_per_mtok"},
-        "pools": {"model_source", "port_base", "credential", "worker_concurrency", *NOW},
+        "prices": {"pool", "pool_id", "next", *OPTIONAL_AMOUNTS},
+        "pools": {"model_source", "port_base", "credential", "worker_concurrency", *GPU, *NOW},
         "routes": {"total_timeout_ms", "keep_alive_ms", "hedge_after_ms", *OBJECTIVE_BOUNDS},
         "keys": {"routes", "expires_at", "revoked_at", "default_task", *USE},
         # without one that is meant there is no name of it

@@ -98,6 +98,26 @@ def test_a_new_life_of_the_store_is_told_when_it_was_spent(world: World) -> None
     assert world.settled(account) == 107
 
 
+def test_the_last_periods_say_what_would_have_been(world: World, actor: Actor) -> None:
+    budget = world.budget(period="day", amount_nanousd=100)
+    world.tick()
+    for spent in (40, 85, 120, 10):
+        world.record(spent)
+        world.now += timedelta(days=1)
+    status = read_status(whole(world), budget, world.now, top=5)
+    told = [(one.past.most_nanousd, one.past.reached) for one in status.past]
+    # the day before its counting began was read from the ledger too
+    assert told == [(10, 0), (120, 1), (85, 0), (40, 0), (0, 0)]
+    fired = [[each.percent for each in one.fired] for one in status.past]
+    assert fired == [[], [50, 80, 100], [50, 80], [], []]
+    assert status.past[1].fired[2].first_at_s == status.past[1].past.first_reached_at_s
+    assert status.previous == status.past[0].past
+    update_budget(actor, budget_id=budget.pk, changes={"amount_nanousd": 40})
+    budget.refresh_from_db()
+    again = read_status(whole(world), budget, world.now, top=5)
+    assert [one.past.reached for one in again.past] == [0, 1, 1, 1, 0]
+
+
 def test_each_end_user_has_stretches_of_its_own(world: World) -> None:
     budget = world.budget(
         period="hour",

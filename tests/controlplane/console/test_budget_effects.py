@@ -13,9 +13,11 @@ from redis import Redis
 from controlplane.compiler import budget_record
 from controlplane.decisions.budget_effects import Effect, effects_of
 from controlplane.models import Budget, Episode, Role
+from controlplane.selectors.budget_effects import list_refusing
 from controlplane.services.actors import Actor
 from controlplane.services.budget_accounts import begin_to_count
-from controlplane.services.budgets import create_budget, delete_budget
+from controlplane.services.budgets import create_budget, delete_budget, update_budget
+from controlplane.services.keys import create_key
 from controlplane.services.usage import record_usage
 from inference.contract.kinds import Outcome
 from inference.decisions.budgets import Account, period_of
@@ -109,6 +111,58 @@ def test_a_refused_request_names_its_budget_and_how_that_stands(
     delete_budget(actor, budget_id=small.pk)
     words = words_of(finance.page(f"/requests/{request_id}/"))
     assert f"Refused by the budget {small.pk} (gone since, or not yours to see)" in words
+
+
+def test_a_key_that_is_held_back_says_so_to_whom_it_is_of(
+    make_reader: Callable[..., Reader], finance: Reader, small: Budget, actor: Actor
+) -> None:
+    update_budget(actor, budget_id=small.pk, changes={"owner": "Finance, fin@example.org"})
+    key = create_key(actor, organisation=finance.organisation, name="app").key
+    assert "Requests are refused" not in words_of(finance.page(f"/keys/{key.pk}/"))
+    refused(finance, 1, small.pk)
+    words = words_of(finance.page(f"/keys/{key.pk}/"))
+    assert (
+        "Requests are refused by the budget small : too little is left for some of them." in words
+    )
+    assert "Its owner is Finance, fin@example.org." in words
+    ended(finance, 2, charges=(make_charge(cost_nanousd=DOLLAR),))
+    words = words_of(finance.page(f"/keys/{key.pk}/"))
+    assert "Requests are refused by the budget small : it is used up." in words
+
+
+def test_the_overview_says_which_budgets_refuse(finance: Reader, small: Budget) -> None:
+    assert not list_refusing(finance.organisation, timezone.now())
+    refused(finance, 1, small.pk, minutes_ago=20)
+    assert not list_refusing(finance.organisation, timezone.now())
+    refused(finance, 2, small.pk)
+    (one,) = list_refusing(finance.organisation, timezone.now())
+    assert (one.id, one.name) == (small.pk, "small")
+    needs = finance.client.get("/api/v1/attention/").json()["needs"]
+    told = next(need for need in needs if need["kind"] == "budget")
+    assert (told["title"], told["budget_id"]) == ("The budget small refuses requests", small.pk)
+
+
+def test_one_that_rolls_has_a_window_and_no_forecast(finance: Reader, actor: Actor) -> None:
+    row = create_budget(
+        actor,
+        organisation=finance.organisation,
+        name="rolls",
+        scopes=[{"subject": "organisation", "subject_id": None}],
+        amount_nanousd=DOLLAR,
+        period="day",
+        is_rolling=True,
+    )
+    begin_to_count(row, timezone.now())
+    ended(finance, 1, minutes_ago=60, charges=(make_charge(cost_nanousd=DOLLAR // 2),))
+    ended(finance, 2, minutes_ago=60 * 30, charges=(make_charge(cost_nanousd=DOLLAR),))
+    words = words_of(finance.page(f"/budgets/{row.pk}/"))
+    assert "$0.50 of $1.00 spent in any 24 hours." in words
+    assert "gives way next" in words
+    assert "Forecast" not in words
+    assert "even pace" not in words
+    assert "rolls $1.00 in any 24 hours the whole organisation $0.50 $0.50" in words_of(
+        finance.page("/budgets/")
+    )
 
 
 def test_the_axis_of_a_small_sum_has_digits_that_differ(finance: Reader, small: Budget) -> None:

@@ -59,6 +59,7 @@ def test_the_list_filters_as_the_api_does_and_says_so(operator: Reader, model: A
 def test_the_list_takes_no_more_queries_for_more_rows(
     operator: Reader, model: Any, actor: Actor
 ) -> None:
+    create_price(actor, model=model, input_nanousd_per_mtok=1, output_nanousd_per_mtok=2)
     with CaptureQueriesContext(
         connection,
     ) as few:

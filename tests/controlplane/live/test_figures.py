@@ -157,7 +157,7 @@ def test_traffic_without_a_pool_and_of_a_deleted_pool_keeps_a_name(
     view = read(organisation, 3.0)
     assert [(one.key, one.label) for one in view.pools] == [
         ("pool_gone", "lately"),
-        ("", "No pool"),
+        ("", "Refused, no pool"),
         (pool_id, "mine"),
     ]
     assert set(view.pool_summaries) == {"pool_gone", "", pool_id}

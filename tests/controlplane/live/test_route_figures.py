@@ -47,7 +47,7 @@ def test_a_routes_figures_are_its_own_by_the_pools_it_went_to(
     view = get_live(ALL, organisation, span, route_id=route_id)
     assert (view.total.requests[-1], view.total.failures["timeout"][-1]) == (6, 2)
     assert [(one.label, one.requests[-1]) for one in view.pools] == [
-        ("mine", 3), ("former", 2), ("No pool", 1),
+        ("mine", 3), ("former", 2), ("Refused, no pool", 1),
     ]  # fmt: skip
     assert (view.summary.samples, view.summary.shed) == (3, {"batch": 1})
     # workers serve other routes too; who waits is told for those pools alone that it may send to

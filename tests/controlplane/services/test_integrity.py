@@ -69,6 +69,8 @@ def test_rows_of_two_organisations_cannot_refer_to_each_other(
     admin.made("/deliveries/", {"channel": "ops"})
     rule = {"name": "down", "kind": "pool_down", "scope": "pool", "channels": ["ops"]}
     admin.made("/alert-rules/", rule)
+    amounts = {"input_nanousd_per_mtok": "1", "output_nanousd_per_mtok": "1"}
+    admin.made("/prices/", {"model": Pool.objects.get().model.pk, **amounts})
     ends_at = (timezone.now() + timedelta(hours=1)).isoformat()
     admin.made("/silences/", {"rule": "down", "reason": "works", "ends_at": ends_at})
     moved = [
@@ -78,12 +80,8 @@ def test_rows_of_two_organisations_cannot_refer_to_each_other(
         lambda: Project.objects.filter(organisation=admin.organisation).update(organisation=other),
         lambda: Key.objects.filter(pk=key["id"]).update(organisation=other),
         lambda: KeyRoute.objects.create(organisation=other, key_id=key["id"], route_id=route["id"]),
-        lambda: Price.objects.create(
-            organisation=other,
-            model=Pool.objects.get().model,
-            input_nanousd_per_mtok=1,
-            output_nanousd_per_mtok=1,
-        ),
+        lambda: Price.objects.create(organisation=other, model=Pool.objects.get().model),
+        lambda: Price.objects.update(organisation=other),
         lambda: RoleBinding.objects.update(organisation=other),
         lambda: RuleChannel.objects.update(organisation=other),
         lambda: Channel.objects.update(organisation=other),

@@ -249,6 +249,30 @@ async def test_one_that_rolls_refuses_until_what_is_oldest_leaves_it(
     assert (await counted(admin, calendar, KEY_ID))[0] == 2 * COST
 
 
+async def test_what_is_spent_is_never_lost_however_a_budget_is_edited_meanwhile(
+    store: Redis, admin: Redis, upstream: Upstream
+) -> None:
+    record = budget(AMPLE)
+    edits = (
+        {"action": BudgetAction.NOTIFY},
+        {"action": BudgetAction.BLOCK, "amount_nanousd": AMPLE // 2},
+        {"action": BudgetAction.THROTTLE, "throttle_per_minute": 100_000},
+        {"action": BudgetAction.BLOCK, "too_long": TooLong.LOWER, "grace_percent": 7},
+        {"action": BudgetAction.CHEAPER},
+        {"action": BudgetAction.BLOCK},
+    )
+    async with serving(store, under(upstream, record)) as gateway:
+        for number, changes in enumerate(edits, 1):
+            upstream.play(Behaviour(delay_ms=200))
+            running = asyncio.create_task(chat(gateway.port, **ASKED))
+            await gateway.wait_for(lambda sent=number: len(upstream.calls) == 2 * sent - 1)
+            record = replace(record, **changes)
+            gateway.apply(under(upstream, record))
+            assert (await running).status == 200
+            assert await times(1, gateway) == [200]
+    assert await counted(admin, record, KEY_ID) == (2 * len(edits) * COST, 0)
+
+
 async def test_grace_is_a_share_and_an_amount(store: Redis, upstream: Upstream) -> None:
     bound = await bound_of(upstream)
     record = budget(bound - 1, grace_nanousd=1 + COST)

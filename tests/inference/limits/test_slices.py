@@ -2,6 +2,8 @@
 
 import pytest
 
+from inference.limits.batches import Batch
+from inference.limits.shelf import Shelf
 from inference.limits.slices import Claim, Counter, Slice
 from tests.inference.limits.rig import counter, slots
 
@@ -67,3 +69,15 @@ def test_a_slot_that_is_given_back_stays_here_until_it_is_wanted() -> None:
     assert (one.left, one.out, one.got, one.may_return) == (1, 0, 1, 1)
     one.give_up()
     assert (one.left, one.got, one.may_return) == (0, 0, 0)
+
+
+def test_of_a_store_that_is_entered_anew_nothing_is_wanted_ahead() -> None:
+    shelf = Shelf(wake=lambda: None)
+    one = shelf.of(counter(1_000))
+    one.roll(7)
+    one.got, one.left, one.ends_s = 10, 4, NOW_S + 10
+    one.ahead, one.is_due = 64, True
+    shelf.reenter(NOW_S)
+    batch = Batch("org_a")
+    batch.add(one, NOW_S, is_short=False)
+    assert [(row.got, row.want) for row in batch.rows] == [(10, 0)]

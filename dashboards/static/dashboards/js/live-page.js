@@ -161,9 +161,10 @@ class LivePage {
     this.coverage = page.coverage;
     const poolUrl = (id) => this.root.querySelector("[data-pool-url]")?.dataset.poolUrl.replace("POOL", encodeURIComponent(id)) ?? "";
     const alertUrl = (id) => this.root.querySelector("[data-alert-url]")?.dataset.alertUrl.replace("ALERT", encodeURIComponent(id)) ?? "";
+    const budgetUrl = (id) => this.root.querySelector("[data-budget-url]")?.dataset.budgetUrl.replace("BUDGET", encodeURIComponent(id)) ?? "";
     showTiles(this.root, page.tiles, this.lines);
     showCoverage(this.root, page.coverage);
-    if (this.root.querySelector("[data-needs]")) showNeeds(this.root, [...page.needs, ...this.gapNeeds], poolUrl, alertUrl);
+    if (this.root.querySelector("[data-needs]")) showNeeds(this.root, [...page.needs, ...this.gapNeeds], { poolUrl, alertUrl, budgetUrl });
     if (this.root.querySelector("[data-pools]")) showPools(this.root, page.pools, poolUrl);
     const until = page.as_of === null ? "" : `Data to ${this.zone.clock(page.as_of * 1000)}`;
     setText(this.root.querySelector("[data-live-data]"), until);

@@ -71,13 +71,19 @@ function isNews(element, value) {
   return true;
 }
 
-export function showNeeds(root, needs, poolUrl, alertUrl) {
+function needUrl(need, { poolUrl, alertUrl, budgetUrl }) {
+  if (need.alert_id) return alertUrl(need.alert_id);
+  if (need.budget_id) return budgetUrl(need.budget_id);
+  return need.pool_id && poolUrl(need.pool_id);
+}
+
+export function showNeeds(root, needs, urls) {
   const list = root.querySelector("[data-needs]");
   if (!isNews(list, needs)) return;
   setText(root.querySelector("[data-needs-count]"), needs.length ? String(needs.length) : "");
   const items = needs.map((need) => {
     const item = document.createElement("li");
-    const title = linkTo(need.alert_id ? alertUrl(need.alert_id) : need.pool_id && poolUrl(need.pool_id), need.title);
+    const title = linkTo(needUrl(need, urls), need.title);
     item.append(icon(need.icon, need.tone), span("t", title, span("d", need.detail)));
     return item;
   });

@@ -6,19 +6,17 @@ Nothing is decided here and no clock is read: equal rows give equal bytes.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 
+from controlplane.compiler.keys import keys_by_section, seconds_of
+from controlplane.decisions.prices import ahead
 from controlplane.models import (
     Budget,
     CatalogueModel,
     GatewaySetting,
-    Key,
-    KeyDigest,
-    KeyRoute,
     Limit,
     Organisation,
     Pool,
@@ -42,9 +40,7 @@ from inference.contract.kinds import (
     LimitUnit,
     LimitWindow,
     PoolPower,
-    PriorityClass,
     Provisioner,
-    Scope,
     Strategy,
     SwitchSubject,
     Task,
@@ -52,13 +48,12 @@ from inference.contract.kinds import (
     TooLong,
     UnknownPrice,
 )
-from inference.contract.params import TARGET_BOUNDS
+from inference.contract.params import PRICE_FIELDS, TARGET_BOUNDS
 from inference.contract.snapshot import (
     BudgetRecord,
     BudgetScope,
     ConfigSnapshot,
     GatewayRecord,
-    KeyRecord,
     LimitRecord,
     Manifest,
     ModelRecord,
@@ -70,10 +65,6 @@ from inference.contract.snapshot import (
     SwitchRecord,
     TargetRecord,
 )
-from inference.contract.snapshot import (
-    KeyDigest as DigestRecord,
-)
-from inference.contract.wire import key_section
 
 Records = tuple[Any, ...]
 
@@ -107,7 +98,7 @@ def compile_configuration() -> Compiled:
         "limits": _sorted(_limits()),
         "budgets": _sorted(map(budget_record, Budget.objects.all())),
         "switches": _sorted(_switches()),
-        **_keys_by_section(),
+        **keys_by_section(),
     }
     contents = {name: codec.encode_section(rows) for name, rows in records.items()}
     digests = {name: sealing.content_digest(content) for name, content in contents.items()}
@@ -137,15 +128,17 @@ def _models() -> Iterable[ModelRecord]:
 
 
 def _prices() -> Iterable[PriceRecord]:
-    for row in Price.objects.all():
-        yield PriceRecord(
-            id=row.pk,
-            organisation_id=row.organisation_id,
-            model_id=row.model_id,
-            input_nanousd_per_mtok=row.input_nanousd_per_mtok,
-            output_nanousd_per_mtok=row.output_nanousd_per_mtok,
-            cached_input_nanousd_per_mtok=row.cached_input_nanousd_per_mtok,
-        )
+    """Of each what was in force at its last edit and what begins later: time alone changes none."""
+    for row in Price.objects.filter(removed_at__isnull=True).prefetch_related("versions"):
+        for version in ahead(row.versions.all(), row.updated_at):
+            yield PriceRecord(
+                id=version.pk,
+                organisation_id=row.organisation_id,
+                model_id=row.model_id,
+                pool_id=row.pool_id,
+                effective_from=version.effective_from.timestamp(),
+                **{name: getattr(version, name) for name in PRICE_FIELDS},
+            )
 
 
 def _pools() -> Iterable[PoolRecord]:
@@ -259,7 +252,7 @@ def budget_record(row: Budget) -> BudgetRecord:
         unknown_price=UnknownPrice(row.unknown_price),
         grace_percent=row.grace_percent,
         raised_to_nanousd=row.raised_to_nanousd,
-        raised_until=_seconds(row.raised_until),
+        raised_until=seconds_of(row.raised_until),
         is_enabled=row.is_enabled,
         is_rolling=row.is_rolling,
         grace_nanousd=row.grace_nanousd,
@@ -285,7 +278,7 @@ def _switches() -> Iterable[SwitchRecord]:
             subject=subject,
             subject_id=_subject_id(row.subject_id, is_key=subject is SwitchSubject.KEY),
             reason=row.reason,
-            expires_at=_seconds(row.expires_at),
+            expires_at=seconds_of(row.expires_at),
         )
 
 
@@ -339,59 +332,3 @@ def _plain(value: object) -> object:
     if isinstance(value, tuple):
         return _json(value)
     return value
-
-
-_KEY_COLUMNS = (
-    *("id", "organisation_id", "project__team_id", "project_id"),
-    *("scopes", "is_restricted", "expires_at", "is_enabled"),
-    *("tags", "priority", "default_task"),
-)
-
-
-def _keys_by_section() -> Mapping[str, Records]:
-    """Records of the keys a gateway should know; a revoked one is unknown to it.
-
-    Keys are the one noun there are thousands of, so their columns are read without making rows.
-    """
-    digests, names = _digests_by_key(), _route_names_by_key()
-    sections: dict[str, list[KeyRecord]] = defaultdict(list)
-    columns = Key.objects.filter(revoked_at__isnull=True).values_list(*_KEY_COLUMNS)
-    for pk, home, team, project, scopes, is_restricted, expires_at, is_enabled, *rest in columns:
-        tags, priority, task = rest
-        record = KeyRecord(
-            id=public_key_id(pk),
-            organisation_id=home,
-            team_id=team,
-            project_id=project,
-            digests=tuple(digests[pk]),
-            scopes=tuple(Scope(scope) for scope in scopes),
-            route_names=tuple(sorted(names[pk])) if is_restricted else None,
-            expires_at=_seconds(expires_at),
-            is_enabled=is_enabled,
-            tags=tuple(tags),
-            priority=PriorityClass(priority),
-            default_task=None if task is None else TaskClass(task),
-        )
-        sections[key_section(sealing.key_bucket(record.id))].append(record)
-    return {name: _sorted(sections[name]) for name in sorted(sections)}
-
-
-def _digests_by_key() -> Mapping[str, list[DigestRecord]]:
-    digests: dict[str, list[DigestRecord]] = defaultdict(list)
-    live = KeyDigest.objects.filter(key__revoked_at__isnull=True).order_by("-id")
-    columns = live.values_list("key_id", "pepper_version", "digest", "accepted_until")
-    for key, version, digest, accepted_until in columns:
-        digests[key].append(DigestRecord(version, digest, _seconds(accepted_until)))
-    return digests
-
-
-def _route_names_by_key() -> Mapping[str, list[str]]:
-    names: dict[str, list[str]] = defaultdict(list)
-    live = KeyRoute.objects.filter(key__revoked_at__isnull=True)
-    for key, name in live.values_list("key_id", "route__name"):
-        names[key].append(name)
-    return names
-
-
-def _seconds(at: datetime | None) -> float | None:
-    return None if at is None else at.timestamp()

@@ -1,0 +1,46 @@
+"""Repricings, a page after the other, and the roll-up of what our own GPUs cost."""
+
+import time
+
+from billiard.exceptions import SoftTimeLimitExceeded
+from celery import shared_task
+from django.utils import timezone
+
+from controlplane.errors import ControlPlaneError
+from controlplane.services import own_costs, repricings
+
+_FOR_S = 60.0
+"""Then another job goes on with it, so that no other waits for long."""
+
+
+@shared_task(name="prices.compute_own_costs")
+def compute_own_costs() -> int:
+    """Compute what GPUs cost in the last hours; returns how many rows were written."""
+    now = timezone.now()
+    with own_costs.sole_job() as is_sole:
+        hours = own_costs.hours_to_compute(now) if is_sole else ()
+        return sum(own_costs.compute_hour(hour, now) for hour in hours)
+
+
+@shared_task(name="prices.forget_old_costs")
+def forget_old_costs() -> int:
+    """Remove what is older than anybody asks for."""
+    return own_costs.forget_old_costs(timezone.now())
+
+
+@shared_task(name="prices.reprice")
+def reprice() -> str | None:
+    """Go on with the repricing that has waited longest; returns its id."""
+    with repricings.sole_job() as is_sole:
+        job = repricings.next_job() if is_sole else None
+        if job is None:
+            return None
+        until = time.monotonic() + _FOR_S
+        try:
+            while repricings.step(job.pk) and time.monotonic() < until:
+                pass
+        except SoftTimeLimitExceeded:
+            pass  # the page that was under way is done again by the next job
+        except ControlPlaneError as error:
+            repricings.give_up(job.pk, error.detail)
+        return job.pk
