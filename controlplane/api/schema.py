@@ -3,6 +3,7 @@
 from typing import Any
 
 from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.plumbing import is_list_serializer
 from rest_framework.views import APIView
 
 from controlplane.api.filters import DRY_RUN
@@ -66,11 +67,15 @@ _DRY_RUN = {
 
 
 class OperationSchema(AutoSchema):
-    """The framework's own, but that a view without pages answers one object, even to `list`."""
+    """The framework's own, but that a view without pages answers one object, even to `list`.
+
+    Unless it says itself that it answers several.
+    """
 
     def _is_list_view(self, serializer: Any = None) -> bool:
         has_pages = getattr(self.view, "pagination_class", None) is not None
-        return has_pages and bool(super()._is_list_view(serializer))
+        is_several = has_pages or is_list_serializer(serializer)
+        return is_several and bool(super()._is_list_view(serializer))
 
 
 def tell_conventions(

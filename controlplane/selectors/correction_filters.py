@@ -6,11 +6,12 @@ from django_filters import ChoiceFilter
 
 from controlplane.models import GpuPrice, Repricing, RepricingState, SpendCorrection
 from controlplane.models.kinds import capacity_classes
-from controlplane.selectors.filters import ReferenceFilter, RowFilters
+from controlplane.selectors.filters import ReferenceFilter, RowFilters, SearchFilter
 from controlplane.selectors.request_filters import TextFilter
 
 
 class CorrectionFilters(RowFilters):
+    search = SearchFilter("reason", "created_by")
     team_id = TextFilter(label="Team", help_text="Id.")
     project_id = TextFilter(label="Project", help_text="Id.")
     key_id = TextFilter(label="Key", help_text="Id, as requests have it.")
@@ -24,6 +25,7 @@ class CorrectionFilters(RowFilters):
 
 
 class GpuPriceFilters(RowFilters):
+    search = SearchFilter("gpu_type")
     gpu_type = TextFilter(label="GPU", help_text="Exactly.")
     capacity_class = ChoiceFilter(label="Class", choices=capacity_classes, empty_label="any")
     organisation = ReferenceFilter(label="Organisation")
@@ -34,6 +36,7 @@ class GpuPriceFilters(RowFilters):
 
 
 class RepricingFilters(RowFilters):
+    search = SearchFilter("reason")
     state = ChoiceFilter(label="State", choices=RepricingState.choices, empty_label="any")
     organisation = ReferenceFilter(label="Organisation")
 

@@ -16,7 +16,7 @@ from controlplane.selectors.users import list_members, list_service_accounts
 _ROLES = {
     Role.VIEWER: "viewer: reads",
     Role.OPERATOR: "operator: changes what serves",
-    Role.FINANCE: "finance: changes prices",
+    Role.FINANCE: "finance: changes prices, budgets and reports",
     Role.ADMIN: "admin: changes everything, people and roles too",
 }
 ORGANISATION = "organisation"

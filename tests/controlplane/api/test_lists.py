@@ -10,6 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from controlplane.api.urls import router
 from tests.controlplane.conftest import POOL, ROUTE, Caller
 from tests.controlplane.snapshots import newest_revision
 
@@ -74,6 +75,19 @@ def many(make_standing_caller: Callable[..., Caller]) -> Caller:
         budget = {"name": f"budget {number}", "scopes": [switch], "amount_nanousd": "1"}
         admin.made("/budgets/", {**budget, "period": "day"})
     return admin
+
+
+SEARCHED = [
+    noun
+    for noun, view, _ in router.registry
+    if "search" in getattr(getattr(view, "filterset_class", None), "base_filters", ())
+]
+
+
+@pytest.mark.parametrize("noun", SEARCHED)
+def test_every_list_that_has_a_search_can_be_searched(many: Caller, noun: str) -> None:
+    asked = many.get(f"/{noun}/?search=nothing-is-called-this")
+    assert (asked.status_code, asked.json()["results"]) == (200, [])
 
 
 @pytest.mark.parametrize("noun", QUERIES)

@@ -234,7 +234,10 @@ def test_why_somebody_may_do_something_is_told_as_far_as_the_asker_reads(
             "role": "finance",
             "binding_id": held.pk,
         }
-        for noun in ("budgets", "prices")
+        for noun in (
+            *("budgets", "corrections", "gpu_prices", "prices"),
+            *("report_schedules", "reports", "repricings"),
+        )
     ]
     for stranger in (narrow, make_caller("admin")):
         assert stranger.get(f"/users/{user.pk}/permissions/").status_code == 404
