@@ -1,8 +1,7 @@
 """The whole suite in its stages: `python -m tests.stages`, as `make test` runs it; or `check`.
 
-Most of the quick stage computes. An engine loads on one core for most of its stage, and what needs
-a browser or kills processes waits for much of its own: these two run one after the other, and the
-quick stage beside them takes what they leave.
+An engine loads on one core for most of its stage, so that stage runs beside the quick one, which
+takes what the engine leaves. What needs a browser or kills processes has the machine to itself.
 
 A few failures of a stage are tried once more after all else, alone: what fails again fails the run,
 what passes is named at the end as unsteady, to be mended.
@@ -116,9 +115,14 @@ def _whole(folder: Path) -> int:
     quick = Stage(quick_stage(), folder / "quick")
     engine = Stage(engine_stage(), folder / "engine")
     hard = Stage(hard_stage(), folder / "hard")
-    with _running(quick.command(), niceness=LESS_URGENT) as beside:
-        codes = {stage: _run_aside(stage) for stage in (engine, hard)}
-        codes[quick] = beside.wait()
+    with tempfile.TemporaryFile() as output:
+        try:
+            with _running(engine.command(), output) as loading:
+                codes = {quick: _run(quick.command(), niceness=LESS_URGENT)}
+                codes[engine] = loading.wait()
+        finally:
+            _show(output)
+    codes[hard] = _run(hard.command())
     unsteady: list[str] = []
     have_passed = [stage.is_steady(code, unsteady) for stage, code in codes.items()]
     for test in unsteady:
@@ -126,19 +130,10 @@ def _whole(folder: Path) -> int:
     return 0 if all(have_passed) else 1
 
 
-def _run(command: Sequence[str], output: IO[bytes] | None = None) -> int:
-    """Run with output as it comes, or to a file; the exit code."""
-    with _running(command, output) as process:
+def _run(command: Sequence[str], *, niceness: int = 0) -> int:
+    """Run with output as it comes; the exit code."""
+    with _running(command, niceness=niceness) as process:
         return process.wait()
-
-
-def _run_aside(stage: Stage) -> int:
-    """Run a stage whose output comes when it ends, not to be mixed with another's."""
-    with tempfile.TemporaryFile() as output:
-        try:
-            return _run(stage.command(), output)
-        finally:
-            _show(output)
 
 
 @contextmanager
