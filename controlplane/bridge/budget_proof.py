@@ -5,6 +5,7 @@ really written to, at a counter of the test's own; and channels really get a mes
 counts on the budget.
 """
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -158,7 +159,9 @@ def _made_end(home: str, own: dict[BudgetSubject, str], cost: int, now_s: float)
 
 def _accrues(account: Account, cost: int) -> ProofStep:
     """Tell a counter of the test's own in the store of two costs, and read them back."""
-    budget = replace(account.budget, id=f"{account.budget.id}:{_NOBODY}", is_rolling=False)
+    # a part by chance: two tests of one budget at once don't count on each other's
+    made_id = f"{account.budget.id}:{_NOBODY}:{secrets.token_hex(8)}"
+    budget = replace(account.budget, id=made_id, is_rolling=False)
     scratch = Account(budget, account.subjects, account.period)
     try:
         with open_store() as store:

@@ -27,7 +27,10 @@ from controlplane.services.actors import Actor
 from controlplane.services.budget_accounts import correct_spending, hold_counting
 from controlplane.services.usage import add_increments
 
-MOST_NANOUSD = 10**18
+MOST_NANOUSD = 10**15
+"""Of one correction: sums of many are 64-bit numbers."""
+
+EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 SUBJECTS = ("organisation", "team", "project", "key")
 
 
@@ -50,11 +53,13 @@ def create_correction(
     if not actor.reason:
         raise Invalid.field("reason", "Say why; it is kept in the audit log.")
     if amount_nanousd == 0 or abs(amount_nanousd) > MOST_NANOUSD:
-        raise Invalid.field("amount_nanousd", "Give an amount that isn't 0, of a billion at most.")
+        raise Invalid.field("amount_nanousd", "Give an amount that isn't 0, of a million at most.")
     now = timezone.now()
     moment = at or now
     if moment > now:
         raise Invalid.field("at", "Only what was spent can be corrected: give a past time.")
+    if moment < EARLIEST:
+        raise Invalid.field("at", f"Give a time since {EARLIEST.year}.")
     row = SpendCorrection(
         organisation_id=organisation.pk,
         day=moment.astimezone(UTC).date(),

@@ -6,13 +6,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import structlog
 from redis.asyncio import Redis
+from redis.exceptions import ResponseError
 
 from inference.contract.wire import LIMITS_CHANNEL
 from inference.limits.batches import Batch
 from inference.limits.leases import Leases
 from inference.limits.link import WAIT_S, LinkDown, StoreChanged, StoreLink
 from inference.store import STORE_TROUBLE, StoreHealth
+
+log = structlog.get_logger(__name__)
 
 BEAT_S = 1.0
 
@@ -43,6 +47,8 @@ class Broker:
         self._leases = leases
         self._link = StoreLink(client, wait_s=wait_s, late=self._stop_waiting)
         self._asked: list[Batch] = []
+        self._untold: list[asyncio.Future[None]] = []
+        self._ailing: set[str] = set()
         self._stopwatch = stopwatch
         self._settle_s = settle_s
         self._health = StoreHealth("limits")
@@ -128,7 +134,7 @@ class Broker:
         batches: list[Batch] = []
         calls: list[tuple[str | bytes | int, ...]] = []
         replies: list[Any] | None = None
-        untold = self._leases.take_untold()
+        self._untold = self._leases.take_untold()
         try:
             batches = self._asked = self._leases.build(is_beat=is_beat)
             for batch in batches:
@@ -138,9 +144,7 @@ class Broker:
         finally:
             self._asked = []
             self._hand_out(batches, replies, sent_s=now_s)
-            for one in untold:
-                if not one.done():
-                    one.set_result(None)
+            self._let_go()
         self._leases.is_starting = False
         self._leases.is_usable = self._stopwatch() >= self._usable_from_s
         self._leases.has_budgets = self._link.has_budgets
@@ -150,6 +154,14 @@ class Broker:
         self._leases.close()
         for batch in self._asked:
             self._leases.stop_waiting(batch)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Answer those who wait until the store was told."""
+        untold, self._untold = self._untold, []
+        for one in untold:
+            if not one.done():
+                one.set_result(None)
 
     def _hand_out(self, batches: list[Batch], replies: list[Any] | None, *, sent_s: float) -> None:
         """Give everybody their answer; those whose call failed, or was overtaken, have none."""
@@ -157,10 +169,20 @@ class Broker:
             self._leases.is_usable = False
         for number, batch in enumerate(batches):
             reply = replies[number] if replies else None
-            if reply:
+            if isinstance(reply, ResponseError):
+                self._note_ailing(batch, reply)
+                self._leases.fail(batch, is_lost=False)
+            elif reply:
+                self._ailing.discard(batch.organisation_id)
                 self._leases.absorb(batch, reply, sent_s=sent_s)
             else:
                 self._leases.fail(batch)
+
+    def _note_ailing(self, batch: Batch, error: ResponseError) -> None:
+        """Log that an organisation's counters can't be counted, once until they can."""
+        if batch.organisation_id not in self._ailing:
+            self._ailing.add(batch.organisation_id)
+            log.error("counters fail", organisation_id=batch.organisation_id, error=str(error))
 
     async def _listen(self) -> None:
         """Hear what others ask of us; a message that is lost costs them a beat."""

@@ -195,11 +195,10 @@ class Leases:
             else:
                 self._grant(ask, now_s)
 
-    def fail(self, batch: Batch) -> None:
-        """Nobody knows whether it was done: say it all again when the store is back."""
+    def fail(self, batch: Batch, *, is_lost: bool = True) -> None:
+        """Nobody knows whether it was done: say it all again, at once if the answer was lost."""
         for row in batch.rows:
-            row.slice.is_asked, row.slice.is_dirty = False, True
-            self._shelf.tell_soon(row.slice)
+            self._shelf.tell_again(row.slice, is_soon=is_lost)
         now_s = self._stopwatch()
         for ask in batch.asks:
             self._release(ask)

@@ -23,6 +23,9 @@ LOST_S = 1.5
 _LATE_S = 0.02
 _READ_S = 0.05
 
+# Errors of the whole store, for which the client has no class of their own.
+_STORE_CODES = ("MISCONF", "NOREPLICAS")
+
 
 class LinkDown(Exception):
     """The store is out of reach, silent or not seeded."""
@@ -80,14 +83,15 @@ class StoreLink:
     async def call(self, calls: Sequence[Words]) -> list[Any]:
         """Run the lease script for each, in one round trip; raises LinkDown and StoreChanged.
 
-        What fails may have been done all the same.
+        What fails may have been done all the same. A call whose script failed has its ResponseError
+        for an answer: the others were done.
         """
         asked = ("MGET", wire.SEEDED_AT, wire.LIMITS_EPOCH, wire.BUDGETS_SEEDED)
         commands: list[Words] = [asked]
         commands += [("EVALSHA", self._sha, *words) for words in calls]
         try:
             async with _patience(self._wait_s, self._late):
-                (seeded_at, epoch, budgets), *replies = await self._pipelined(commands)
+                (seeded_at, epoch, budgets), *replies = await self._answers(commands)
         except (*STORE_TROUBLE, TimeoutError) as error:
             await self.aclose()
             raise LinkDown(f"{type(error).__name__}: {error}") from error
@@ -123,6 +127,14 @@ class StoreLink:
         return Entry(entered[0], int(entered[1]) / 1000)
 
     async def _pipelined(self, commands: Sequence[Words]) -> list[Any]:
+        replies = await self._answers(commands)
+        for one in replies:
+            if isinstance(one, ResponseError):
+                raise one
+        return replies
+
+    async def _answers(self, commands: Sequence[Words]) -> list[Any]:
+        """The answer to each, a script's error among them; raises what is wrong with the store."""
         connection = self._connection
         if connection is None:
             raise LinkDown("it is not connected")
@@ -133,7 +145,9 @@ class StoreLink:
             try:
                 replies.append(await connection.read_response())
             except ResponseError as error:
-                failure = error
+                replies.append(error)
+                if not _is_of_script(error):
+                    failure = error
         if failure is not None:
             raise failure
         return replies
@@ -162,6 +176,13 @@ async def _patience(wait_s: float, late: Callable[[], None]) -> AsyncIterator[No
             yield
         finally:
             timer.cancel()
+
+
+def _is_of_script(error: ResponseError) -> bool:
+    """Whether a script failed by itself; else nobody's would have been done."""
+    told = str(error)
+    is_plain = type(error) is ResponseError and not told.startswith(_STORE_CODES)
+    return is_plain and "user_script" in told
 
 
 def _run_id(server: bytes) -> bytes:

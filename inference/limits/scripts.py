@@ -8,7 +8,8 @@ it speak again all the same, `late` counts what it had after all, `past` what of
 amount. Of one that rolls, `b:<n>` is what was settled in its step `n`, `s` all of it, `n` the last
 step it was looked at in; what leaves it is taken off `g` in the name of the holder `~`. `q` counts
 the questions that were put to holders, `a:<holder>` is the last one it answered, `t` when the last
-was put. Numbers of units are decimal text and go up to 2**63 - 1.
+was put. Numbers of units are decimal text and go up to 2**63 - 1; corrections of what was spent may
+bring a counter below 0.
 
 Processes are heard once a second. The clock that judges them runs no faster than `STEP` a call, so
 a store that stood still takes nobody for dead.
@@ -55,15 +56,16 @@ local function minus(text)
 end
 local function halves(text)
     if #text <= 9 then return 0, tonumber(text) end
-    return tonumber(string.sub(text, 1, -10)), tonumber(string.sub(text, -9))
+    local sign, digits = string.match(text, '^(-?)(%d+)$')
+    local one = sign == '-' and -1 or 1
+    return one * (tonumber(string.sub(digits, 1, -10)) or 0), one * tonumber(string.sub(digits, -9))
 end
 local function fits(granted, floor, amount)
     local g, gl = halves(granted)
     local f, fl = halves(floor)
     local a, al = halves(amount)
-    local high, low = g + f, gl + fl
-    if low >= 1000000000 then high, low = high + 1, low - 1000000000 end
-    return high < a or (high == a and low <= al)
+    -- the sign is right: where a double is not exact any more, it is far from 0
+    return (g + f - a) * 1000000000 + (gl + fl - al) <= 0
 end
 
 local time = redis.call('TIME')

@@ -63,6 +63,13 @@ class Shelf:
         self.active[one] = self.due[one] = None
         self._wake()
 
+    def tell_again(self, one: Slice, *, is_soon: bool) -> None:
+        """Have the store hear of it once more: nobody knows whether it did; now, or with a beat."""
+        one.is_asked, one.is_dirty = False, True
+        self.active[one] = None
+        if is_soon:
+            self.tell_soon(one)
+
     def answer_soon(self, one: Slice) -> None:
         """Answer a question on it, unless some of it may yet be free in a moment."""
         if one.question > one.answered and not one.pending:

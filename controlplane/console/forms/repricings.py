@@ -22,10 +22,10 @@ from controlplane.selectors.models import list_models
 from controlplane.selectors.pools import list_pools
 from controlplane.selectors.projects import list_projects
 from controlplane.selectors.teams import list_teams
-from controlplane.services.corrections import SUBJECTS
+from controlplane.services.corrections import MOST_NANOUSD, SUBJECTS
 
 _REASON_LENGTH = 2_000
-_MOST_DOLLARS = 10**9
+_MOST_DOLLARS = MOST_NANOUSD // 10**9
 
 
 class _OfOrganisation(NounForm):

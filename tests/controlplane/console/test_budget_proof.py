@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from redis import Redis
 
+from controlplane.bridge import budget_proof
+from controlplane.bridge.budget_counters import drop_counter
 from controlplane.models import (
     AuditEntry,
     Budget,
@@ -70,6 +72,22 @@ def test_it_counts_adds_up_warns_and_blocks(
     assert not BudgetAccount.objects.exists()
     entry = AuditEntry.objects.filter(noun="budgets", action="test").get()
     assert entry.after["blocks"] == "ok"
+
+
+def test_two_tests_of_one_budget_count_at_places_of_their_own(
+    admin: Reader, actor: Actor, state_store: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dropped: list[str] = []
+
+    def noting(store: Redis, key: str) -> None:
+        dropped.append(key)
+        drop_counter(store, key)
+
+    monkeypatch.setattr(budget_proof, "drop_counter", noting)
+    budget = made(admin, actor)
+    for _ in range(2):
+        assert "Accrues Proved" in outcome_of(admin, budget)
+    assert len(set(dropped)) == 2
 
 
 def test_its_channels_really_get_a_message(admin: Reader, actor: Actor, state_store: Redis) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
+from django.utils.timezone import get_fixed_timezone
 
 from controlplane.errors import Conflict, Invalid
 from controlplane.models import (
@@ -25,7 +26,7 @@ from controlplane.selectors.reconciliation import read_ledger
 from controlplane.services.actors import Actor, Via, system_actor
 from controlplane.services.budget_accounts import begin_to_count
 from controlplane.services.budgets import create_budget
-from controlplane.services.corrections import create_correction
+from controlplane.services.corrections import EARLIEST, MOST_NANOUSD, create_correction
 from controlplane.services.models import create_model
 from controlplane.services.organisations import create_organisation
 from controlplane.services.prices import create_price, update_price
@@ -42,6 +43,8 @@ from tests.controlplane.ledger_events import make_charge, make_end, make_origin
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
+# the first moment there is would be before it in UTC
+EASTERN = get_fixed_timezone(600)
 PER_TOKEN = 1_000_000  # as nano-USD a million tokens: one nano-dollar a token
 ROLL_UPS = (UsageMinute, UsageHour, UsageDay, UsageNamed)
 
@@ -270,10 +273,17 @@ def test_a_correction_by_hand_needs_a_reason_and_moves_all_it_belongs_to(world: 
         create_correction(nobody, amount_nanousd=-40, **asked)
     with pytest.raises(Invalid):
         create_correction(world.actor, amount_nanousd=0, **asked)
-    with pytest.raises(Invalid):
-        create_correction(
-            world.actor, amount_nanousd=1, at=timezone.now() + timedelta(hours=1), **asked
-        )
+    bounds = [
+        ("amount_nanousd", {"amount_nanousd": MOST_NANOUSD + 1}),
+        ("amount_nanousd", {"amount_nanousd": -MOST_NANOUSD - 1}),
+        ("at", {"amount_nanousd": 1, "at": timezone.now() + timedelta(hours=1)}),
+        ("at", {"amount_nanousd": 1, "at": EARLIEST - timedelta(seconds=1)}),
+        ("at", {"amount_nanousd": 1, "at": datetime.min.replace(tzinfo=EASTERN)}),
+    ]
+    for name, values in bounds:
+        with pytest.raises(Invalid) as refused:
+            create_correction(world.actor, **asked, **values)
+        assert list(refused.value.fields) == [name]
     row = create_correction(world.actor, amount_nanousd=-40, **asked)
     assert BudgetAccount.objects.get().spent_nanousd == -40
     begin_to_count(budget, timezone.now())

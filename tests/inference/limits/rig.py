@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 from redis.asyncio import Redis
 
@@ -73,9 +74,16 @@ class Process:
 WAIT_S = 2.0
 
 
+class Reached(Protocol):
+    """A store, as far as a process needs it."""
+
+    @property
+    def url(self) -> str: ...
+
+
 @asynccontextmanager
 async def running(
-    store: OwnStore,
+    store: Reached,
     holder: str,
     *,
     settle_s: float = 0,

@@ -145,6 +145,22 @@ async def test_what_ends_after_its_period_is_counted_in_it(store: OwnStore, admi
         await reserve(one, 70, money(ends_ms=ends_ms))
 
 
+@pytest.mark.parametrize("spent", [-1, -99_999_999, -150_000_000, -1_234_567_890, -(10**12)])
+async def test_what_was_corrected_below_nothing_is_free_to_the_unit(
+    store: OwnStore, admin: Redis, spent: int
+) -> None:
+    told = {"w": "1", "g": str(spent), f"g:{wire.BUDGET_LEDGER}": str(spent)}
+    await admin.hset(KEY, mapping=told)
+    free = AMOUNT - spent
+    async with running(store, "aa") as one:
+        assert await one.take(money(), units=free + 1) is None
+        permit = await reserve(one, free)
+        assert await one.take(money()) is None
+        settle(one, permit, free - 7)
+        await stands(admin, AMOUNT - 7, 0)
+        await reserve(one, 7)
+
+
 @pytest.mark.parametrize("is_budget", [True, False])
 def test_a_budget_is_looked_up_anew_when_its_slice_was_forgotten(*, is_budget: bool) -> None:
     shelf = Shelf(wake=lambda: None)

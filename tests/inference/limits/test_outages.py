@@ -8,8 +8,8 @@ from redis.asyncio import Redis
 
 from inference.contract import wire
 from inference.limits.link import WAIT_S
-from inference.limits.slices import CountersUnknown
-from tests.inference.limits.rig import SEEDED, counter, granted, running, several, slots
+from inference.limits.slices import Counter, CountersUnknown
+from tests.inference.limits.rig import DAY_MS, SEEDED, counter, granted, running, several, slots
 from tests.inference.stores import OwnStore, until
 
 pytestmark = pytest.mark.slow
@@ -155,11 +155,58 @@ async def test_who_waits_to_be_told_is_let_go_when_nothing_can_be_said(
         assert process.task.exception() is not None
 
 
+async def connections_of(admin: Redis) -> int:
+    """How many were made to the store, ever."""
+    return int((await admin.info("stats"))["total_connections_received"])
+
+
+async def calls_of(admin: Redis) -> int:
+    """How often the lease script was called, ever."""
+    return int((await admin.info("commandstats"))["cmdstat_evalsha"]["calls"])
+
+
+async def test_what_cannot_be_counted_fails_for_its_own_organisation_alone(
+    store: OwnStore, admin: Redis
+) -> None:
+    odd = counter(5)
+    well = Counter(wire.limits_counter_key("org_b", "a"), "org_b", DAY_MS, 5, False)
+    async with running(store, "aa") as one:
+        connections = await connections_of(admin)
+        await admin.set(odd.key, "no counter")
+        # in one round trip
+        is_down, permit = await asyncio.gather(one.is_down(odd), one.take(well))
+        assert is_down
+        assert permit is not None
+        assert one.leases.is_usable
+        went_without = await one.take(odd, is_strict=False)
+        assert went_without is not None
+        assert went_without.lacking == [0]
+        calls = await calls_of(admin)
+        await asyncio.sleep(0.5)
+        assert await calls_of(admin) - calls < 20, "it is told again with a beat, not all the time"
+        await admin.delete(odd.key)
+        assert await one.take_many(odd, 9) == 5
+        assert await connections_of(admin) == connections
+
+
+async def test_who_waits_to_be_told_is_let_go_by_a_store_that_is_late(
+    store: OwnStore, admin: Redis
+) -> None:
+    async with running(store, "aa", wait_s=0.2) as one:
+        connections = await connections_of(admin)
+        store.freeze()
+        await one.leases.told(one.leases.slice_of(counter(5)))
+        assert not one.leases.is_usable
+        store.thaw()
+        await until(lambda: one.leases.is_usable, "the answer")
+        assert await connections_of(admin) == connections, "before the line was given up"
+
+
 async def test_what_a_late_store_grants_is_given_back_and_the_line_to_it_kept(
     store: OwnStore, admin: Redis
 ) -> None:
     async with running(store, "aa", wait_s=0.2) as one:
-        strict, connections = slots(5), await admin.info("stats")
+        strict, connections = slots(5), await connections_of(admin)
         store.freeze()
         assert await one.is_down(strict)
         assert not one.leases.is_usable
@@ -167,5 +214,4 @@ async def test_what_a_late_store_grants_is_given_back_and_the_line_to_it_kept(
         await until(lambda: one.leases.is_usable, "the answer")
         assert one.leases.held == 0
         assert await one.take(strict, units=5) is not None
-        opened = (await admin.info("stats"))["total_connections_received"]
-        assert opened == connections["total_connections_received"]
+        assert await connections_of(admin) == connections
