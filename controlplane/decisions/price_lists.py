@@ -89,11 +89,17 @@ def read_list(content: str) -> Sequence[Line]:
 
 
 def plan_line(
-    line: Line, *, current: Amounts | None, is_known: bool, is_confirmed: bool
+    line: Line,
+    *,
+    current: Amounts | None,
+    is_known: bool,
+    is_confirmed: bool,
+    is_taken: bool = False,
 ) -> Planned:
     """What a line comes to where the book says `current` at its moment; None is no price there.
 
-    `is_known` tells whether its model and pool are there.
+    `is_known` tells whether its model and pool are there, `is_taken` whether a version begins at
+    just that moment, beside which no other can.
     """
     if line.problem:
         return Planned(line, LineState.REJECTED, line.problem)
@@ -115,6 +121,8 @@ def plan_line(
     changed = [name for name in AMOUNTS if whole[name] != before[name]]
     if current is not None and not changed:
         return Planned(line, LineState.SAME)
+    if is_taken:
+        return Planned(line, LineState.REJECTED, "A version begins at this moment already.")
     return Planned(
         line,
         LineState.NEW if current is None else LineState.CHANGED,

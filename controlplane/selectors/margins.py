@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from django.db import OperationalError, connection, transaction
 
@@ -82,8 +82,8 @@ def list_margins(
         "home": organisation.pk,
         "since": since,
         "until": until,
-        "first": since.date(),
-        "last": until.date(),
+        "first": since.astimezone(UTC).date(),
+        "last": until.astimezone(UTC).date(),
     }
     try:
         with transaction.atomic(), connection.cursor() as cursor:

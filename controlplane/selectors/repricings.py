@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from django.db.models import Q, QuerySet, Sum
+from django.db.models import QuerySet, Sum
 
 from controlplane.decisions.repricing import Attempt, Book, Place
 from controlplane.models import Charge, PriceVersion, Repricing, Request, SpendCorrection
@@ -55,6 +55,7 @@ def _in_period(job: Repricing) -> QuerySet[Request]:
         day__lte=last,
         received_at__gte=job.since,
         received_at__lt=job.until,
+        recorded_at__lte=job.created_at,
         attempts__gt=0,
     )
     for name in ("team_id", "project_id"):
@@ -73,7 +74,8 @@ def list_next(job: Repricing, most: int) -> Sequence[Priced]:
     rows = _in_period(job).order_by("day", "event_id")
     if job.cursor:
         day, event_id = date.fromisoformat(job.cursor[0]), job.cursor[1]
-        rows = rows.filter(Q(day__gt=day) | Q(day=day, event_id__gt=event_id))
+        # a comparison of rows is a condition of the primary key, and the day chooses partitions
+        rows = rows.filter(day__gte=day, pk__gt=(day, event_id))
     requests = list(rows.defer("decision")[:most])
     return [Priced(one, attempts) for one, attempts in _with_attempts(requests)]
 

@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from django.db.models import Max
 
 from controlplane.decisions.gpu_costs import Line, User, Work, hour_price, lines_of
-from controlplane.models import GpuPrice, OwnCost, Pool
+from controlplane.models import GpuPrice, LiveWorker, OwnCost, Pool
 
 HOUR = timedelta(hours=1)
 AGAIN = 3
@@ -85,18 +85,21 @@ def sole_job() -> Iterator[bool]:
 
 def hours_to_compute(now: datetime) -> Sequence[datetime]:
     """The hours that aren't computed yet or may have changed since, the oldest first."""
-    current = now.replace(minute=0, second=0, microsecond=0)
+    current = _hour_of(now)
     known = OwnCost.objects.aggregate(last=Max("hour"))["last"]
-    begin = current - AGAIN * HOUR
-    if known is not None:
-        begin = min(begin, known - AGAIN * HOUR)
-    begin = max(begin, current - KEPT)
-    count = int((current - begin) / HOUR) + 1
-    return [begin + number * HOUR for number in range(min(count, MOST_HOURS))]
+    if known is None:
+        return _hours_between(current - AGAIN * HOUR, current)
+    last, oldest = min(known, current), current - KEPT
+    hours = _hours_between(max(last - AGAIN * HOUR, oldest), last)
+    # an hour without workers leaves no row, so what follows begins where there were some again
+    following = _next_measured(max(last + HOUR, oldest))
+    if following is not None:
+        hours += _hours_between(following, current)
+    return hours[:MOST_HOURS]
 
 
 def compute_hour(hour: datetime, now: datetime) -> int:
-    """Write the rows of all pools of one hour anew; returns how many."""
+    """Write the rows of all measured pools of one hour anew; returns how many."""
     with transaction.atomic():
         minutes = dict(_rows(_WORKERS, _asked(hour, ())))
         pools = list(Pool.objects.filter(pk__in=sorted(minutes)).order_by("pk"))
@@ -120,7 +123,8 @@ def compute_hour(hour: datetime, now: datetime) -> int:
                 hour_nanousd=price,
             )
             rows += [_row(pool, hour, line, price, now) for line in lines]
-        OwnCost.objects.filter(hour=hour).delete()
+        # rows of a pool that was removed since stay: nobody can compute them anew
+        OwnCost.objects.filter(hour=hour, pool_id__in=ids).delete()
         OwnCost.objects.bulk_create(rows)
     return len(rows)
 
@@ -128,6 +132,24 @@ def compute_hour(hour: datetime, now: datetime) -> int:
 def forget_old_costs(now: datetime) -> int:
     """Remove hours of more than two years ago; returns how many rows."""
     return OwnCost.objects.filter(hour__lt=now - timedelta(days=730)).delete()[0]
+
+
+def _hour_of(moment: datetime) -> datetime:
+    return moment.replace(minute=0, second=0, microsecond=0)
+
+
+def _hours_between(first: datetime, last: datetime) -> list[datetime]:
+    """Whole hours, both ends among them."""
+    return [first + number * HOUR for number in range(int((last - first) / HOUR) + 1)]
+
+
+def _next_measured(since: datetime) -> datetime | None:
+    """The next hour in which workers of a pool that is there were measured."""
+    minutes = LiveWorker.objects.filter(
+        resolution_s=60, at__gte=since, pool_id__in=Pool.objects.values("pk")
+    )
+    at = minutes.order_by("at").values_list("at", flat=True).first()
+    return None if at is None else _hour_of(at)
 
 
 def _asked(hour: datetime, pools: Sequence[str]) -> Mapping[str, object]:

@@ -102,7 +102,13 @@ class _Reading:
             version = None if price is None else price.at(line.effective_from or self._now)
             current = version.amounts if version is not None and version.is_priced else None
             found.append(
-                plan_line(line, current=current, is_known=is_known, is_confirmed=is_confirmed)
+                plan_line(
+                    line,
+                    current=current,
+                    is_known=is_known,
+                    is_confirmed=is_confirmed,
+                    is_taken=version is not None and version.effective_from == line.effective_from,
+                )
             )
         return PriceList(found)
 

@@ -79,6 +79,25 @@ def test_json_says_only_what_it_names_and_plans_ahead(admin: Caller, book: Any) 
     )
 
 
+def test_a_moment_at_which_a_version_begins_is_refused_in_the_preview(
+    admin: Caller, book: Any
+) -> None:
+    begins = (timezone.now() + timedelta(days=3)).isoformat()
+    admin.patch(f"/prices/{book['id']}/", {OUT: "3000000000", "effective_from": begins})
+    content = json.dumps(
+        [
+            {"model": "a", "output": 4, "effective_from": begins},
+            {"model": "b", "input": 1, "output": 4},
+        ]
+    )
+    assert states(admin.post("/prices/preview/", {"content": content})) == [
+        (1, "rejected"),
+        (2, "new"),
+    ]
+    done = admin.post("/prices/import/", {"content": content})
+    assert done.json()["counts"] == {"new": 1, "changed": 0, "same": 0, "rejected": 1}
+
+
 @pytest.mark.parametrize(
     "content",
     ["", "input,output\n1,2\n", "model,price\na,1\n", "[1]", '{"prices": 1}', "[", 'model\n"a'],

@@ -1,6 +1,6 @@
 """What our own GPUs cost: from workers that were measured and attempts in the ledger, once."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -76,14 +76,14 @@ class World:
         )
         self.numbers = 0
 
-    def worker(self, number: int, minutes: int) -> None:
+    def worker(self, number: int, minutes: int, hour: datetime = HOUR) -> None:
         """A worker that was measured in so many minutes of the hour."""
         sums = {f"{one}_sum": 0.0 for one in GAUGES} | {f"{one}_samples": 60 for one in GAUGES}
         LiveWorker.objects.bulk_create(
             LiveWorker(
                 resolution_s=60,
                 pool_id=self.pool.pk,
-                at=HOUR + timedelta(minutes=minute),
+                at=hour + timedelta(minutes=minute),
                 worker_id=f"{self.pool.pk}-{number}",
                 is_gpu=True,
                 **sums,
@@ -185,8 +185,28 @@ def test_after_a_long_time_hours_are_caught_up_with_in_their_order(world: World)
     assert hours_to_compute(now)[0] == now.replace(minute=0) - timedelta(hours=3)
     world.worker(0, 1)
     compute_hour(HOUR, HOUR)
-    hours = hours_to_compute(now)
-    assert (hours[0], len(hours)) == (HOUR - timedelta(hours=3), 48)
+    begun = [HOUR + timedelta(hours=number) for number in range(-3, 1)]
+    assert hours_to_compute(now) == begun
+    # workers come back days later, for an hour each; empty hours between hold nobody up
+    for later in (50, 99):
+        world.worker(0, 1, HOUR + timedelta(hours=later))
+    for known, later, count in ((0, 50, 48), (50, 99, 6)):
+        hours = hours_to_compute(now)
+        assert len(hours) == count
+        assert hours[3:5] == [HOUR + timedelta(hours=one) for one in (known, later)]
+        for hour in hours:
+            compute_hour(hour, now)
+    assert OwnCost.objects.filter(kind="idle").count() == 3
+
+
+@pytest.mark.slow
+def test_what_a_removed_pool_cost_stays(world: World) -> None:
+    world.worker(0, 1)
+    compute_hour(HOUR, HOUR)
+    before = told("idle")
+    Pool.objects.all().delete()
+    compute_hour(HOUR, HOUR)
+    assert told("idle") == before != []
 
 
 @pytest.mark.slow
@@ -219,3 +239,32 @@ def test_a_margin_is_told_where_revenue_and_cost_are_known(world: World) -> None
     # one at a price that says nothing of customers: its revenue isn't known, nor is the margin
     world.attempt(0, 60, 60, price=PriceUsed("prv_other", 1, 1), cost_nanousd=5)
     assert lines() == [(140, 45, None, 1)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("begins", "ends", "offset"),
+    [
+        (timedelta(hours=-15), timedelta(hours=2), timedelta(hours=5, minutes=45)),
+        (timedelta(hours=-2), timedelta(hours=14, minutes=30), timedelta(hours=-5)),
+    ],
+    ids=["east", "west"],
+)
+def test_margins_are_the_same_by_any_offset(
+    world: World, begins: timedelta, ends: timedelta, offset: timedelta
+) -> None:
+    # 23 November 20:00 and 25 November 00:20 by UTC, 24 November by the offsets
+    for begin_s in (-14 * 3_600, 14 * 3_600 + 1_200):
+        world.attempt(0, begin_s, 60, cost_nanousd=40)
+
+    def attempts(zone: timezone) -> list[int]:
+        found = list_margins(
+            Access(is_platform_admin=True),
+            world.home,
+            since=(HOUR + begins).astimezone(zone),
+            until=(HOUR + ends).astimezone(zone),
+            group="model",
+        )
+        return [one.attempts for one in found]
+
+    assert attempts(timezone(offset)) == attempts(UTC) == [1]
