@@ -150,7 +150,7 @@ def addresses(days: int) -> Sequence[str]:
         "/api/v1/usage/?bucket=minute",
         "/api/v1/usage/?bucket=hour&group_by=key&range=30d",
         "/api/v1/usage/?bucket=day&group_by=model&project=proj_3&range=30d",
-        "/api/v1/usage/?bucket=hour&group_by=pool&route=rt_3&range=30d",
+        "/api/v1/usage/?bucket=hour&group_by=pool&route=rt_3&range=7d",
         *(f"/api/v1/spend/?group_by={one}" for one in GROUPS),
         *(f"/api/v1/reports/?month={before:%Y-%m}&group_by={one}" for one in GROUPS),
     ]

@@ -77,7 +77,7 @@ class ProcessSettings(BaseSettings):
     https: bool = False
     hsts_s: int = Field(default=31_536_000, ge=0)
     statement_timeout_ms: int = Field(default=30_000, ge=100, le=3_600_000)
-    ledger_days: int | None = Field(default=None, ge=35, le=36_500)
+    ledger_days: int | None = Field(default=None, ge=185, le=36_500)
     database_pool_size: int = Field(default=10, ge=1, le=1_000)
     log_level: str = Field(default="info", pattern="(?i)^(debug|info|warning|error|critical)$")
 

@@ -37,21 +37,17 @@ class Told:
 Month = Mapping[Place, Told]
 
 
-def lines_of(
-    month: date, now: Mapping[date, Month], told: Mapping[date, Month]
-) -> list[StatementLine]:
-    """The lines of a month's statement.
+def lines_of(month: date, now: Month, told: Month) -> list[StatementLine]:
+    """What a statement says of a month: of its own, or of an earlier one that is closed.
 
-    `now` has the figures of the month, and of every earlier one that is closed, as they are now;
-    `told` what closed statements say of each, adjustments included. A line is what is there beyond
-    what was told: so all statements together say what is there, each thing once.
+    `now` has the month's figures as they are now, `told` what closed statements say of it,
+    adjustments included. A line is what is there beyond what was told: so all statements together
+    say what is there, each thing once.
     """
     return [
-        StatementLine(place, _label(place, current, before), of_month, rest)
-        for of_month in sorted(now)
-        for current, before in [(now[of_month], told.get(of_month, {}))]
-        for place in sorted({*current, *before}, key=_order)
-        for rest in [_beyond(current.get(place), before.get(place))]
+        StatementLine(place, _label(place, now, told), month, rest)
+        for place in sorted({*now, *told}, key=_order)
+        for rest in [_beyond(now.get(place), told.get(place))]
         if any(rest.values())
     ]
 
@@ -60,16 +56,15 @@ def _order(place: Place) -> tuple[str, str, str]:
     return place.dimension, place.kind, place.value
 
 
-def summed(lines: Iterable[StatementLine]) -> Mapping[date, Month]:
-    """What lines of several statements say of each month."""
-    found: dict[date, dict[Place, Told]] = {}
+def summed(lines: Iterable[StatementLine]) -> Month:
+    """What lines of several statements say of one month."""
+    found: dict[Place, Told] = {}
     for line in lines:
-        own = found.setdefault(line.of_month, {})
-        before = own.get(line.place)
+        before = found.get(line.place)
         figures = dict(line.figures)
         if before is not None:
             figures = {name: value + before.figures.get(name, 0) for name, value in figures.items()}
-        own[line.place] = Told(line.label, figures)
+        found[line.place] = Told(line.label, figures)
     return found
 
 

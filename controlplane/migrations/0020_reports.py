@@ -1,7 +1,8 @@
 """Roll-ups by hour, by the organisation's days and by what callers name; reports; compared books.
 
-The roll-ups are summed from the ledger: no row was ever dropped from it before this. Names
-are kept from the days that were there. The recorder must not run meanwhile, as at any upgrade.
+The roll-ups are summed from the ledger. Days that were there before its oldest one stay, as they
+were counted by UTC, without their projects. Names are kept from the days that were there. The
+recorder must not run meanwhile, as at any upgrade.
 """
 
 import controlplane.models.kinds
@@ -16,6 +17,13 @@ CREATE TABLE controlplane_formerlabel AS
     SELECT DISTINCT ON (organisation_id, dimension, value) organisation_id, dimension, value, label
     FROM controlplane_usageday WHERE label <> ''
     ORDER BY organisation_id, dimension, value, day DESC
+"""
+
+# What the ledger can't tell again, because its rows of then were removed by hand.
+KEEP_DAYS = """
+CREATE TABLE controlplane_formerday AS
+    SELECT * FROM controlplane_usageday
+    WHERE day < (SELECT COALESCE(min(day), 'infinity') FROM controlplane_request)
 """
 
 # One day of the ledger at a time, so that what is summed fits into memory however long it is.
@@ -94,6 +102,16 @@ FROM (
 ) AS days LEFT JOIN controlplane_formerlabel USING (organisation_id, dimension, value)
 """
 
+# West of Greenwich the ledger's oldest day begins in the day before: what both have of it is added.
+FORMER_DAYS = f"""
+INSERT INTO controlplane_usageday AS kept
+    (organisation_id, day, dimension, value, project_id, {NAMES}, label)
+SELECT organisation_id, day, dimension, value,
+    CASE dimension WHEN 'project' THEN value ELSE '' END, {NAMES}, label
+FROM controlplane_formerday
+ON CONFLICT (organisation_id, day, dimension, value, project_id) DO UPDATE SET {ADDED}
+"""
+
 NAMED = f"""
 INSERT INTO controlplane_usagenamed AS kept
     (organisation_id, day, dimension, key_id, kind, value, project_id, {NAMES})
@@ -112,6 +130,7 @@ DO UPDATE SET {ADDED}
 """
 
 DROP = "DROP TABLE controlplane_formerlabel"
+DROP_DAYS = "DROP TABLE controlplane_formerday"
 
 RECORDED = """
 UPDATE controlplane_journalmark AS mark SET recorded = counted.rows
@@ -147,7 +166,7 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.RunSQL(KEEP_LABELS, DROP),
+        migrations.RunSQL([KEEP_LABELS, KEEP_DAYS], DROP),
         migrations.DeleteModel(name='UsageDay'),
         migrations.CreateModel(
             name='UsageHour',
@@ -216,7 +235,7 @@ class Migration(migrations.Migration):
             options={'indexes': [models.Index(fields=['organisation_id', 'dimension', 'day'], name='usage_named_dimension')]},
         ),
         migrations.RunPython(sum_ledger, migrations.RunPython.noop),
-        migrations.RunSQL([DAYS, DROP], KEEP_LABELS),
+        migrations.RunSQL([DAYS, FORMER_DAYS, DROP, DROP_DAYS], KEEP_LABELS),
         migrations.CreateModel(
             name='LedgerCheck',
             fields=[
@@ -352,7 +371,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='reportrun',
-            constraint=models.UniqueConstraint(fields=('schedule', 'period'), name='report_run_once'),
+            constraint=models.UniqueConstraint(fields=('schedule', 'period', 'until'), name='report_run_once'),
         ),
         migrations.AddConstraint(
             model_name='statement',

@@ -187,7 +187,7 @@ class ReportSchedule(VersionedRow):
 
 
 class ReportRun(Model):
-    """One report of one period; whoever inserts it sends it, so nobody else does."""
+    """One report of the days [period, until); whoever inserts it sends it, so nobody else does."""
 
     schedule = ForeignKey(ReportSchedule, CASCADE, related_name="runs")
     period = DateField()
@@ -197,7 +197,7 @@ class ReportRun(Model):
 
     class Meta:
         constraints = [
-            UniqueConstraint(fields=["schedule", "period"], name="report_run_once"),
+            UniqueConstraint(fields=["schedule", "period", "until"], name="report_run_once"),
         ]
 
     def __str__(self) -> str:

@@ -25,7 +25,7 @@ from controlplane.selectors.access import Access
 from controlplane.selectors.usage_rows import SUMS
 
 MOST_LINES = 500_000
-"""More than this is no report any more; a shorter range is asked for."""
+"""More than this is no report or statement any more; it is refused, never cut off."""
 
 LABELS = {
     ReportKind.NONE: "None",
@@ -33,39 +33,43 @@ LABELS = {
     ReportKind.SEVERAL: "Counted under several tags",
 }
 
+_FIGURES = ", ".join(SUMS)
 _SUMMED = ", ".join(f"sum({name})::bigint AS {name}" for name in SUMS)
 _PLAIN = f"""
-SELECT {{day}} AS day, CASE WHEN value = '' THEN 'none' ELSE 'value' END, value,
-    (array_agg(label ORDER BY one.day DESC) FILTER (WHERE label <> ''))[1], {_SUMMED}
+SELECT {{day}} AS day, dimension, CASE WHEN value = '' THEN 'none' ELSE 'value' END AS kind, value,
+    (array_agg(label ORDER BY one.day DESC) FILTER (WHERE label <> ''))[1] AS label, {_SUMMED}
 FROM controlplane_usageday AS one
-WHERE organisation_id = %(organisation)s AND dimension = %(dimension)s
+WHERE organisation_id = %(organisation)s AND dimension = ANY(%(plain)s)
     AND one.day >= %(since)s AND one.day < %(until)s
-GROUP BY 1, 2, 3 ORDER BY 1, 2 DESC, 3 LIMIT %(most)s
+GROUP BY 1, 2, 3, 4
 """
 _NAMED = f"""
-WITH told AS (
-    SELECT {{day}} AS day,
+(WITH told AS (
+    SELECT {{day}} AS day, dimension,
         CASE kind WHEN 'named' THEN 'value' WHEN 'repeated' THEN 'several' ELSE kind END AS kind,
         value, {_SUMMED}
     FROM controlplane_usagenamed AS one
-    WHERE organisation_id = %(organisation)s AND dimension = %(dimension)s
+    WHERE organisation_id = %(organisation)s AND dimension = ANY(%(named)s)
         AND one.day >= %(since)s AND one.day < %(until)s
-    GROUP BY 1, 2, 3
+    GROUP BY 1, 2, 3, 4
 ), whole AS (
     SELECT {{day}} AS day, {_SUMMED} FROM controlplane_usageday AS one
     WHERE organisation_id = %(organisation)s AND dimension = 'project'
         AND one.day >= %(since)s AND one.day < %(until)s
     GROUP BY 1
 )
-SELECT day, kind, value, NULL, {", ".join(SUMS)} FROM told
+SELECT day, dimension, kind, value, NULL AS label, {_FIGURES} FROM told
 UNION ALL
-SELECT whole.day, 'none', '', NULL,
+SELECT whole.day, asked.dimension, 'none', '', NULL,
     {", ".join(f"whole.{name} - COALESCE(named.{name}, 0)" for name in SUMS)}
-FROM whole LEFT JOIN (
-    SELECT day, {", ".join(f"sum({name})::bigint AS {name}" for name in SUMS)}
-    FROM told GROUP BY day
-) AS named ON named.day IS NOT DISTINCT FROM whole.day
-ORDER BY 1, 2 DESC, 3 LIMIT %(most)s
+FROM whole CROSS JOIN unnest(%(named)s::text[]) AS asked(dimension) LEFT JOIN (
+    SELECT day, dimension, {_SUMMED} FROM told GROUP BY 1, 2
+) AS named ON named.day IS NOT DISTINCT FROM whole.day AND named.dimension = asked.dimension)
+"""
+_LINES = f"""
+SELECT * FROM ({{parts}}) AS line
+WHERE ({_FIGURES}) <> ({", ".join("0" for _ in SUMS)})
+ORDER BY day, dimension, kind DESC, value LIMIT %(most)s
 """
 
 
@@ -86,44 +90,45 @@ def read_report(
 
     Values go by the name they had last in the range, also if they are gone since.
     """
-    statement = (_NAMED if dimension in NAMED else _PLAIN).replace(
-        "{day}", "one.day" if by_day else "NULL::date"
-    )
+    return _read_lines(organisation_id, (dimension,), since, until, "one.day" if by_day else None)
+
+
+def _read_lines(
+    organisation_id: str, dimensions: Sequence[str], since: date, until: date, day: str | None
+) -> Sequence[ReportLine]:
+    """By one statement, so all is of one moment whatever recorders commit meanwhile."""
+    named = [one for one in dimensions if one in NAMED]
+    plain = [one for one in dimensions if one not in NAMED]
+    parts = " UNION ALL ".join([*([_PLAIN] if plain else []), *([_NAMED] if named else [])])
     values = {
         "organisation": organisation_id,
-        "dimension": dimension,
+        "plain": plain,
+        "named": named,
         "since": since,
         "until": until,
         "most": MOST_LINES + 1,
     }
     with connection.cursor() as cursor:
-        cursor.execute(statement, values)
-        return [line for row in cursor.fetchall() if (line := _line(dimension, row)) is not None]
+        cursor.execute(_LINES.format(parts=parts.format(day=day or "NULL::date")), values)
+        return [_line(row) for row in cursor.fetchall()]
 
 
-def _line(dimension: str, row: tuple[object, ...]) -> ReportLine | None:
-    day, kind, value, label, *sums = row
-    figures = {name: int(str(one)) for name, one in zip(SUMS, sums, strict=True)}
-    if not any(figures.values()):
-        return None
+def _line(row: tuple[object, ...]) -> ReportLine:
+    day, dimension, kind, value, label, *sums = row
     text = str(value)
     told = key_pk(text) if dimension == "key" and text else text
-    name = LABELS.get(ReportKind(str(kind)), str(label or told))
     return ReportLine(
         day=day if isinstance(day, date) else None,
-        place=Place(dimension, str(kind), told),
-        label=name,
-        figures=figures,
+        place=Place(str(dimension), str(kind), told),
+        label=LABELS.get(ReportKind(str(kind)), str(label or told)),
+        figures={name: int(str(one)) for name, one in zip(SUMS, sums, strict=True)},
     )
 
 
 def read_month(organisation_id: str, dimensions: Sequence[str], month: date, end: date) -> Month:
-    """A month as statements tell it, by every dimension."""
-    return {
-        line.place: Told(line.label, line.figures)
-        for dimension in dimensions
-        for line in read_report(organisation_id, dimension, month, end)
-    }
+    """A month as statements tell it, by all these dimensions at one moment; MOST_LINES + 1."""
+    lines = _read_lines(organisation_id, dimensions, month, end, None)
+    return {line.place: Told(line.label, line.figures) for line in lines}
 
 
 def list_statements(access: Access) -> QuerySet[Statement]:
@@ -156,12 +161,13 @@ def list_closed_months(organisation_id: str) -> Sequence[date]:
     return list(rows.order_by("month").values_list("month", flat=True))
 
 
-def read_told(organisation_id: str, months: Sequence[date]) -> Mapping[date, Month]:
-    """What closed statements say of these months, adjustments included."""
+def read_told(organisation_id: str, dimensions: Sequence[str], month: date) -> Month:
+    """What closed statements say of a month by these dimensions, adjustments included."""
     rows = StatementRow.objects.filter(
+        dimension__in=dimensions,
         statement__organisation_id=organisation_id,
         statement__state=StatementState.CLOSED.value,
-        of_month__in=months,
+        of_month=month,
     )
     return summed(_told_lines(rows.order_by("statement__month", "pk")))
 

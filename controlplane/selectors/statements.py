@@ -88,15 +88,19 @@ def get_report(
 def draft_lines(
     organisation_id: str, month: date, dimensions: Sequence[str]
 ) -> Sequence[StatementLine]:
-    """What a statement of this month would say now, by these dimensions."""
+    """What a statement of this month would say now, by these dimensions; Invalid if too much.
+
+    All dimensions of a month are of one moment. Months are read one after the other: a line is what
+    is there beyond what was told of its own month, so each thing is told once all the same.
+    """
     earlier = [one for one in list_closed_months(organisation_id) if one < month][-LOOKED_BACK:]
-    months = [*earlier, month]
-    now = {one: read_month(organisation_id, dimensions, one, month_after(one)) for one in months}
-    told = {
-        one: {place: line for place, line in lines.items() if place.dimension in dimensions}
-        for one, lines in read_told(organisation_id, months).items()
-    }
-    return lines_of(month, now, told)
+    lines: list[StatementLine] = []
+    for one in (*earlier, month):
+        now = read_month(organisation_id, dimensions, one, month_after(one))
+        lines += lines_of(one, now, read_told(organisation_id, dimensions, one))
+        if max(len(now), len(lines)) > MOST_LINES:
+            raise Invalid.field("month", f"It has more than {MOST_LINES:,} lines.")
+    return lines
 
 
 def _beyond_told(
@@ -107,8 +111,8 @@ def _beyond_told(
         organisation_id=organisation_id, dimension=dimension, day__gte=since, day__lt=until
     )
     sums = rows.aggregate(**{f"all_{name}": Sum(name) for name in SUMS})
-    told = {} if month is None else read_told(organisation_id, [month]).get(month, {})
-    before = _sums(line.figures for place, line in told.items() if place.dimension == dimension)
+    told = {} if month is None else read_told(organisation_id, (dimension,), month)
+    before = _sums(line.figures for line in told.values())
     return {name: int(sums[f"all_{name}"] or 0) - before[name] for name in SUMS}
 
 

@@ -46,6 +46,8 @@ LONGEST: Mapping[Bucket, timedelta] = {
     Bucket.HOUR: timedelta(days=32),
     Bucket.DAY: timedelta(days=400),
 }
+LONGEST_BY_MINUTES = timedelta(days=7)
+"""By hours that have to be summed from minutes, of which there are too many in a month."""
 GROUPS = (*DIMENSIONS, *NAMED)
 DAILY_GROUPS = frozenset(NAMED)
 """Too many for hours: what callers name is counted by whole days alone."""
@@ -155,11 +157,16 @@ def check(query: UsageQuery) -> None:
     # a day of the zone may have 25 hours
     if query.until - query.since > longest + _HOUR:
         raise Invalid.field("from", f"By {query.bucket} at most {longest.days} days can be had.")
+    is_filtered = bool(set(query.only) - {EVERYWHERE})
+    is_too_long = query.until - query.since > LONGEST_BY_MINUTES + _HOUR
+    if query.bucket is Bucket.HOUR and is_filtered and is_too_long:
+        told = f"By hour, of one route, pool or model, at most {LONGEST_BY_MINUTES.days} days"
+        raise Invalid.field("from", f"{told} can be had; ask for days.")
     if query.group_by in DAILY_GROUPS and query.bucket is not Bucket.DAY:
         raise Invalid.field("bucket", f"Usage by {query.group_by} is counted by day alone.")
     if query.group_by in HOURLY_GROUPS and query.bucket is Bucket.MINUTE:
         raise Invalid.field("bucket", f"Usage by {query.group_by} is counted by hour and day.")
-    if set(query.only) - {EVERYWHERE} and query.group_by in {"key", *DAILY_GROUPS}:
+    if is_filtered and query.group_by in {"key", *DAILY_GROUPS}:
         raise Invalid.field(
             "group_by", f"Usage by {query.group_by} can be filtered by {EVERYWHERE} alone."
         )

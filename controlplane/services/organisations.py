@@ -50,6 +50,6 @@ def update_organisation(
         if changed is not None:
             before, after = changed
             if "time_zone" in after:
-                retell_days(row.pk, row.time_zone)
+                retell_days(row.pk, row.time_zone, zone_before=before["time_zone"])
             edits.conclude(actor, "update", "organisations", row, before=before, after=after)
     return row

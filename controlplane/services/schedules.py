@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import structlog
 from django.db import transaction
 from django.utils import timezone
 
@@ -14,10 +15,12 @@ from controlplane.decisions.report_kinds import Cadence
 from controlplane.decisions.report_words import report_content
 from controlplane.errors import Invalid
 from controlplane.models import Channel, Organisation, ReportRun, ReportSchedule
-from controlplane.selectors.reports import read_report
+from controlplane.selectors.reports import MOST_LINES, read_report
 from controlplane.services import edits, rows
 from controlplane.services.actors import Actor
 from controlplane.services.deliveries import queue
+
+log = structlog.get_logger(__name__)
 
 NOUN = "report_schedules"
 
@@ -94,22 +97,33 @@ def send_due(now: datetime) -> Sequence[str]:
     """Queue the reports that are due and return their schedules; each period's is queued once.
 
     Whoever inserts the run's row queues the message, in one transaction, however many jobs ask. Of
-    several periods that passed meanwhile only the newest is sent.
+    several periods that passed meanwhile only the newest is sent. A schedule that fails is logged,
+    holds up no other, and is tried again by the next job.
     """
     sent = []
     wanted = ReportSchedule.objects.filter(is_enabled=True, channel__is_enabled=True)
     for schedule in wanted.select_related("organisation", "channel").order_by("pk"):
-        zone = ZoneInfo(schedule.organisation.time_zone)
-        period = due_period(Cadence(schedule.cadence), schedule.hour, now, zone)
-        if period.sent_at >= schedule.since and _send(schedule, period, now):
-            sent.append(schedule.pk)
+        try:
+            if _send_newest(schedule, now):
+                sent.append(schedule.pk)
+        except Exception:
+            log.exception("scheduled report could not be sent", schedule=schedule.pk)
     return sent
 
 
+def _send_newest(schedule: ReportSchedule, now: datetime) -> bool:
+    zone = ZoneInfo(schedule.organisation.time_zone)
+    period = due_period(Cadence(schedule.cadence), schedule.hour, now, zone)
+    return period.sent_at >= schedule.since and _send(schedule, period, now)
+
+
 def _send(schedule: ReportSchedule, period: Period, now: datetime) -> bool:
-    if schedule.runs.filter(period=period.since).exists():
+    runs = ReportRun.objects.filter(schedule=schedule, period=period.since, until=period.until)
+    if runs.exists():
         return False
     lines = read_report(schedule.organisation_id, schedule.group_by, period.since, period.until)
+    if len(lines) > MOST_LINES:
+        raise Invalid(f"It has more than {MOST_LINES:,} lines.")
     content = report_content(
         schedule.name, schedule.group_by, schedule.organisation.time_zone, period, lines
     )
@@ -119,7 +133,7 @@ def _send(schedule: ReportSchedule, period: Period, now: datetime) -> bool:
             ignore_conflicts=True,
         )
         # only the row that went in has a number of its own
-        mine = ReportRun.objects.select_for_update().get(schedule=schedule, period=period.since)
+        mine = runs.select_for_update().get()
         if mine.delivery_id or not made:
             return False
         assert schedule.channel is not None

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
 
@@ -29,7 +29,8 @@ def close_month(
 ) -> Statement:
     """Freeze a month that is over, with what came to earlier closed ones since.
 
-    Raises Invalid for a month that is not over, Conflict for one that is closed.
+    Nobody who records waits for it. Raises Invalid for a month that is not over or has too many
+    lines, Conflict for one that is closed.
     """
     at = now or timezone.now()
     if month.day != 1:
@@ -42,7 +43,6 @@ def close_month(
         months = list_closed_months(organisation.pk)
         if month in months:
             raise Conflict("The month is closed already.")
-        _hold_books()
         lines = draft_lines(organisation.pk, month, (*DIMENSIONS, *NAMED))
         statement = Statement.objects.create(
             organisation=organisation,
@@ -70,6 +70,9 @@ def reopen_month(
     if not actor.reason:
         raise Invalid.field("reason", "Say why the month is opened again.")
     with transaction.atomic():
+        # a month that is being closed has read which others are
+        home = Statement.objects.filter(pk=statement_id).values_list("organisation_id", flat=True)
+        rows.lock(Organisation, home.first() or "")
         statement = rows.lock(Statement, statement_id, expected_version=expected_version)
         if statement.state != StatementState.CLOSED.value:
             raise Conflict("The month was opened again already.")
@@ -85,12 +88,6 @@ def reopen_month(
         assert changed is not None
         edits.note(actor, "reopen", NOUN, statement, before=changed[0], after=changed[1])
     return statement
-
-
-def _hold_books() -> None:
-    """Read all sums as of one moment."""
-    with connection.cursor() as cursor:
-        cursor.execute("LOCK TABLE controlplane_usageday, controlplane_usagenamed IN SHARE MODE")
 
 
 def _next_number(organisation: Organisation, month: date) -> int:

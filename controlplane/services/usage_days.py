@@ -14,9 +14,14 @@ CREATE TEMPORARY TABLE former_label ON COMMIT DROP AS
     SELECT dimension, value, day, max(label) AS label FROM controlplane_usageday
     WHERE organisation_id = %s AND label <> '' GROUP BY dimension, value, day
 """
-_FORGET = "DELETE FROM controlplane_usageday WHERE organisation_id = %s"
+_FORGET = """
+DELETE FROM controlplane_usageday WHERE organisation_id = %(organisation)s AND day >= (
+    SELECT (min(hour) AT TIME ZONE %(zone_before)s)::date FROM controlplane_usagehour
+    WHERE organisation_id = %(organisation)s
+)
+"""
 _SUM = f"""
-INSERT INTO controlplane_usageday
+INSERT INTO controlplane_usageday AS kept
     (organisation_id, day, dimension, value, project_id, {", ".join(_SUMS)}, label)
 SELECT %s, one.day, one.dimension, one.value, one.project_id,
     {", ".join(f"one.{name}" for name in _SUMS)}, COALESCE((
@@ -31,11 +36,15 @@ FROM (
     FROM controlplane_usagehour WHERE organisation_id = %s
     GROUP BY 1, 2, 3, 4
 ) AS one
+ON CONFLICT (organisation_id, day, dimension, value, project_id)
+DO UPDATE SET {", ".join(f"{name} = kept.{name} + EXCLUDED.{name}" for name in _SUMS)}
 """
 
 
-def retell_days(organisation_id: str, time_zone: str) -> None:
+def retell_days(organisation_id: str, time_zone: str, *, zone_before: str) -> None:
     """Sum an organisation's days anew from its hours, for another time zone.
+
+    Days before the first hour, which an upgrade kept, stay as they are.
 
     Belongs into the transaction that changes the zone; recorders wait for its end. Hours keep the
     beginnings they were counted by, so of zones that differ by part of an hour the days before the
@@ -45,6 +54,7 @@ def retell_days(organisation_id: str, time_zone: str) -> None:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [COUNTING_LOCK])
         cursor.execute(_KEEP_LABELS, [organisation_id])
         cursor.execute("CREATE INDEX ON former_label (dimension, value, day)")
-        cursor.execute(_FORGET, [organisation_id])
+        before = {"organisation": organisation_id, "zone_before": zone_before}
+        cursor.execute(_FORGET, before)
         cursor.execute(_SUM, [organisation_id, time_zone, organisation_id])
         cursor.execute("DROP TABLE former_label")

@@ -35,6 +35,16 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
+def test_the_ledger_is_kept_for_as_long_as_budgets_are_counted_from_it(
+    environment: pytest.MonkeyPatch,
+) -> None:
+    environment.setenv("HEADWORKS_LEDGER_DAYS", "185")
+    assert ProcessSettings.load().ledger_days == 185
+    environment.setenv("HEADWORKS_LEDGER_DAYS", "184")
+    with pytest.raises(ImproperlyConfigured, match="HEADWORKS_LEDGER_DAYS"):
+        ProcessSettings.load()
+
+
 def test_the_least_environment_gives_safe_defaults(environment: pytest.MonkeyPatch) -> None:
     settings = ProcessSettings.load()
     assert settings.allowed_hosts == ("localhost", "127.0.0.1", "[::1]")

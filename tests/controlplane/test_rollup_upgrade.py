@@ -1,16 +1,18 @@
 """The upgrade sums from the ledger what the recorder would have counted."""
 
 import random
+from datetime import date
 from typing import Any
 
 import pytest
 from django.core.management import call_command
 from django.db import connection
+from django.db.models import Sum
 from django.utils import timezone
 
 from controlplane.models import UsageDay, UsageHour, UsageNamed
 from controlplane.services.actors import Actor
-from controlplane.services.organisations import create_organisation
+from controlplane.services.organisations import create_organisation, update_organisation
 from controlplane.services.usage import record_usage
 from inference.contract.events import Usage
 from inference.contract.kinds import Outcome
@@ -20,6 +22,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 BEFORE = "0017"
 HOUR_MS = 3_600_000
+THEN = date(2026, 10, 1)
+"""Before the ledger begins."""
 
 
 def rows() -> dict[str, Any]:
@@ -81,5 +85,32 @@ def test_an_upgrade_sums_the_ledger_as_the_recorder_does(actor: Actor) -> None:
             "organisation_id, day, dimension, value, label, 0, 0, 0, 0, 0, 0, 0, 0, 0 FROM kept_day"
         )
         cursor.execute("DROP TABLE kept_day")
+        # of a day whose ledger was removed by hand
+        for dimension, value in (("team", "team_9"), ("project", "proj_9")):
+            cursor.execute(
+                "INSERT INTO controlplane_usageday (organisation_id, day, dimension, value, label, "
+                "requests, errors, attempts, prompt_tokens, completion_tokens, cached_tokens, "
+                "cost_nanousd, unknown_usage, unknown_cost) "
+                "VALUES (%s, %s, %s, %s, 'Then', 9, 0, 9, 90, 0, 0, 900, 0, 0)",
+                [home, THEN, dimension, value],
+            )
     call_command("migrate", verbosity=0)
-    assert rows() == counted
+    told = rows()
+    told["UsageDay"] = [row for row in told["UsageDay"] if THEN not in row]
+    assert told == counted
+    keeps_older_days(actor, home)
+
+
+def keeps_older_days(actor: Actor, home: str) -> None:
+    """Those the ledger can't tell again stay as they were, also in another time zone."""
+    older = UsageDay.objects.filter(day=THEN).order_by("dimension")
+    kept = list(older)
+    assert [(row.value, row.project_id, row.label, row.cost_nanousd) for row in kept] == [
+        ("proj_9", "proj_9", "Then", 900),
+        ("team_9", "", "Then", 900),
+    ]
+    summed = UsageDay.objects.aggregate(Sum("attempts"), Sum("cost_nanousd"))
+    for zone in ("America/Lima", "Asia/Kathmandu"):
+        update_organisation(actor, organisation_id=home, changes={"time_zone": zone})
+        assert UsageDay.objects.aggregate(Sum("attempts"), Sum("cost_nanousd")) == summed
+        assert [row.attempts for row in older.all()] == [row.attempts for row in kept]

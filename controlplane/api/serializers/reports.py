@@ -19,6 +19,8 @@ from controlplane.models.kinds import (
 )
 from controlplane.selectors.spend import month_after
 
+MOST_SHOWN = 10_000
+
 
 def in_range(day: date) -> date:
     """A day that reports can be had of."""
@@ -38,6 +40,10 @@ class ReportQuerySerializer(serializers.Serializer[Any]):
         required=False, validators=[in_range], help_text="The first day that is not in it."
     )
     group_by = serializers.ChoiceField(choices=report_groups(), default="project")
+    page = serializers.IntegerField(min_value=1, max_value=1_000_000, default=1)
+    page_size = serializers.IntegerField(
+        min_value=1, max_value=MOST_SHOWN, default=1_000, help_text="Lines a page."
+    )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if ("since" in attrs) != ("until" in attrs):
@@ -92,6 +98,8 @@ class UsageReportSerializer(serializers.Serializer[Any]):
     is_reconciled = serializers.BooleanField(
         allow_null=True, help_text="Whether the lines add up by another dimension; null: closed."
     )
+    count = serializers.IntegerField(help_text="Lines on all pages; `total` is of all of them too.")
+    next = serializers.CharField(allow_null=True, help_text="The next page; null: it was the last.")
     results = UsageReportLineSerializer(many=True)
 
 

@@ -12,6 +12,7 @@ from rest_framework import status
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.utils.urls import replace_query_param
 
 from controlplane.api.filters import refuse_unknown
 from controlplane.api.pagination import BY_ID, BY_NAME
@@ -64,6 +65,9 @@ class ReportView(TenantView):
         since, until = asked.days(today)
         group_by = asked.validated_data["group_by"]
         report = get_report(self.access, organisation, group_by, since, until)
+        page, page_size = asked.validated_data["page"], asked.validated_data["page_size"]
+        end = page * page_size
+        following = replace_query_param(request.build_absolute_uri(), "page", page + 1)
         answer = {
             "organisation_id": organisation.pk,
             "time_zone": organisation.time_zone,
@@ -73,6 +77,8 @@ class ReportView(TenantView):
             "statement": report.statement,
             "total": report.total,
             "is_reconciled": report.is_reconciled,
+            "count": len(report.lines),
+            "next": following if end < len(report.lines) else None,
             "results": [],
         }
         results = [
@@ -84,7 +90,7 @@ class ReportView(TenantView):
                 "label": line.label,
                 "of_month": str(line.of_month),
             }
-            for line in report.lines
+            for line in report.lines[end - page_size : end]
         ]
         return Response({**UsageReportSerializer(answer).data, "results": results})
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from controlplane.models import (
@@ -14,10 +16,13 @@ from controlplane.models import (
     Delivery,
     ReportExport,
     ReportSchedule,
+    Statement,
     StatementRow,
     Team,
     UsageDay,
 )
+from controlplane.selectors import reports, statements
+from controlplane.services import schedules
 from controlplane.services.schedules import send_due
 from controlplane.tasks.reports import forget_old, make_files
 from tests.controlplane.api.test_requests import record
@@ -139,6 +144,49 @@ def test_a_month_that_cannot_be_closed_says_why(used: Caller, document: Any, cod
     assert used.post("/statements/", {"month": f"{zone:%Y-%m}"}).status_code == 400
 
 
+def test_a_report_comes_in_pages_the_dearest_first(used: Caller) -> None:
+    def page(number: int) -> Any:
+        asked = f"month={OCTOBER}&group_by=team&page_size=1&page={number}"
+        return used.get(f"/reports/?{asked}").json()
+
+    first, second, third = page(1), page(2), page(3)
+    assert [lines(one, "label") for one in (first, second, third)] == [
+        [("Default",)],
+        [("team_1",)],
+        [],
+    ]
+    assert {one["count"] for one in (first, second, third)} == {2}
+    assert {one["total"]["cost_nanousd"] for one in (first, second, third)} == {"110"}
+    assert "page=2" in first["next"]
+    assert (second["next"], third["next"]) == (None, None)
+    for wrong in ("page=0", "page_size=0", "page_size=10001", "page=x"):
+        assert used.get(f"/reports/?{wrong}").status_code == 400
+
+
+def test_what_has_too_many_lines_is_refused_and_never_cut_off(
+    used: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (reports, statements):
+        monkeypatch.setattr(module, "MOST_LINES", 1)
+    refused = used.post("/statements/", {"month": OCTOBER})
+    assert (refused.status_code, list(refused.json()["fields"])) == (400, ["month"])
+    assert not Statement.objects.exists()
+    for asked in (f"month={OCTOBER}", "since=2026-10-01&until=2026-11-02"):
+        assert used.get(f"/reports/?{asked}&group_by=project").status_code == 200
+        assert used.get(f"/reports/?{asked}&group_by=team").status_code == 400
+
+
+def test_a_report_by_one_dimension_reads_no_other(used: Caller) -> None:
+    close(used, OCTOBER)
+    record(used, charged(5, "2026-10-20T12:00", 7, team_id="team_1"))
+    with CaptureQueriesContext(connection) as asked:
+        report(used, NOVEMBER)
+    found = [one["sql"] for one in asked if 'FROM "controlplane_statementrow"' in one["sql"]]
+    assert len(found) == 3
+    assert all("IN ('team')" in one for one in found[:2])
+    assert "IN ('project')" in found[2]
+
+
 def test_reports_are_for_roles_of_the_whole_organisation(used: Caller, narrow: Caller) -> None:
     for path in ("/reports/", "/statements/", "/report-exports/", "/report-schedules/"):
         assert narrow.get(path).status_code == 403
@@ -253,6 +301,30 @@ def test_a_scheduled_report_is_sent_once_with_the_months_figures(
         ["team_1", "$0.00000001, 2 requests, 1 of them without a price"],
     ]
     assert send_due(datetime(2026, 12, 1, 7, tzinfo=UTC)) == [schedule.pk]
+
+
+def test_another_cadence_swallows_no_report(used: Caller, channel: Any) -> None:
+    schedule = scheduled(used, channel, cadence="daily")
+    second = datetime(2026, 10, 2, 7, tzinfo=UTC)
+    assert send_due(second) == [schedule.pk]
+    path = f"/report-schedules/{schedule.pk}/"
+    assert used.patch(path, {"cadence": "monthly"}).status_code == 200
+    ReportSchedule.objects.update(since=second)
+    assert send_due(FIRST) == [schedule.pk]
+    assert send_due(FIRST) == []
+    titles = sorted(one.content["title"] for one in Delivery.objects.all())
+    assert titles == ["Teams: 1 October 2026", "Teams: October 2026"]
+
+
+def test_a_schedule_that_fails_holds_up_no_other(
+    used: Caller, channel: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = scheduled(used, channel)
+    others = [scheduled(used, channel, name=f"S {number}", group_by="project") for number in (1, 2)]
+    with monkeypatch.context() as few:
+        few.setattr(schedules, "MOST_LINES", 1)
+        assert sorted(send_due(FIRST)) == sorted(one.pk for one in others)
+    assert send_due(FIRST) == [broken.pk]
 
 
 def test_what_ended_before_a_schedule_began_is_not_sent(used: Caller, channel: Any) -> None:

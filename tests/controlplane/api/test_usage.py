@@ -114,6 +114,8 @@ def test_keys_are_told_by_the_ids_their_rows_have(used: Caller) -> None:
         ("top=0", "top"),
         ("from=2026-11-24T00:00:00Z&to=2026-11-24T00:00:00Z", "to"),
         ("bucket=minute&from=2026-11-22T00:00:00Z&to=2026-11-24T00:00:00Z", "from"),
+        ("bucket=hour&route=rt_1&range=30d", "from"),
+        ("bucket=hour&group_by=pool&model=mdl_1&range=30d", "from"),
         ("from=0001-01-01T00:00:00Z", "from"),
         ("to=soon", "to"),
     ],
