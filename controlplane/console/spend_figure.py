@@ -15,7 +15,18 @@ _WORDS = {
     "input_nanousd_per_mtok": "in",
     "output_nanousd_per_mtok": "out",
     "cached_input_nanousd_per_mtok": "cached",
+    "reasoning_output_nanousd_per_mtok": "reasoning",
+    "embedding_input_nanousd_per_mtok": "embedding",
+    "request_nanousd": "a request",
+    "customer_input_nanousd_per_mtok": "customers' in",
+    "customer_output_nanousd_per_mtok": "customers' out",
 }
+_WITHOUT = {
+    "cached_input_nanousd_per_mtok": "as the prompt",
+    "reasoning_output_nanousd_per_mtok": "as the output",
+    "embedding_input_nanousd_per_mtok": "as the prompt",
+}
+"""What is asked where there is no amount of its own; nothing is known of the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,15 +201,14 @@ def change_words(change: PriceChange, spend: Spend) -> str:
     """A change of a price as a sentence."""
     at = minute(change.at, spend.zone)
     if change.action == "create":
-        return f"{at}: {change.model} got a price, {_prices(change.after)}"
+        return f"{at}: {change.model} gets a price, {_prices(change.after)}"
     if change.action == "delete":
         return f"{at}: {change.model} has no price any more, was {_prices(change.before)}"
-    told = _prices(change.after)
-    return f"{at}: {change.model} {_prices(change.before)}, now {told}" if told else ""
+    return f"{at}: {change.model} {_prices(change.before)}, from then on {_prices(change.after)}"
 
 
 def _prices(prices: Mapping[str, int | None]) -> str:
     return ", ".join(
-        f"{_WORDS[name]} {'as the prompt' if value is None else dollars(value)}"
+        f"{_WORDS[name]} {_WITHOUT.get(name, 'none') if value is None else dollars(value)}"
         for name, value in prices.items()
     )

@@ -99,7 +99,8 @@ class Repricing(Model):
 
     First it is summed, before and after, by team and model (`report`); once somebody says so, the
     corrections are booked. `cursor` is the last request that is done, so a job that ends is gone
-    on with; `done` of `total` requests are looked at.
+    on with; `done` of `total` requests are looked at. It is of requests that were recorded before
+    it was asked for, and summed once more before it is booked (`services.repricings`).
     """
 
     id = id_field(repricing_id)

@@ -8,13 +8,12 @@ from zoneinfo import ZoneInfo
 from django.db.models import QuerySet, Sum
 
 from controlplane.decisions.budgets import Forecast, forecast_of
+from controlplane.decisions.prices import AMOUNTS, is_priced
 from controlplane.decisions.spend_anomalies import LOOKED_BACK, Anomaly, find_anomalies
 from controlplane.models import (
-    AuditEntry,
     Budget,
-    CatalogueModel,
     Organisation,
-    Price,
+    PriceVersion,
     UsageDay,
     UsageMinute,
 )
@@ -36,7 +35,6 @@ _DIMENSION = "project"
 """Every charge has one project, so its days add up to everything."""
 
 _MOST_CHANGES = 50
-_PRICES = ("input_nanousd_per_mtok", "output_nanousd_per_mtok", "cached_input_nanousd_per_mtok")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ class SpendQuery:
 
 @dataclass(frozen=True, slots=True)
 class PriceChange:
-    """A price that was set, changed or removed; None in `after` where there is none any more."""
+    """A price that begins, changes or ends at `at`; of the amounts those that differ."""
 
     at: datetime
     model: str
@@ -247,45 +245,38 @@ def _amount_of(budget: Budget, now: datetime) -> int:
 def _price_changes(
     organisation: Organisation, since: datetime, until: datetime
 ) -> Sequence[PriceChange]:
-    entries = AuditEntry.objects.filter(
-        organisation_id=organisation.pk, noun="prices", at__gte=since, at__lt=until
-    ).order_by("id")
-    told = list(entries[:_MOST_CHANGES])
-    models = dict(
-        Price.objects.filter(pk__in={one.object_id for one in told}).values_list("pk", "model_id")
+    """Versions that begin in [since, until), each beside the one it follows."""
+    begun = PriceVersion.objects.filter(organisation=organisation, effective_from__lt=until)
+    ordered = begun.order_by("effective_from", "pk")
+    places = ordered.filter(effective_from__gte=since).values_list("price_id", flat=True)
+    versions = ordered.filter(price_id__in=set(places[:_MOST_CHANGES]))
+    before: dict[str, Mapping[str, int | None]] = {}
+    found = []
+    for version in versions.select_related("price__model"):
+        old = before.get(version.price_id, dict.fromkeys(AMOUNTS))
+        new = before[version.price_id] = version.amounts
+        changed = [name for name in AMOUNTS if old[name] != new[name]]
+        if version.effective_from >= since and changed:
+            found.append(_price_change(version, old, new, changed))
+    return found[:_MOST_CHANGES]
+
+
+def _price_change(
+    version: PriceVersion,
+    old: Mapping[str, int | None],
+    new: Mapping[str, int | None],
+    changed: Sequence[str],
+) -> PriceChange:
+    action = "update"
+    if not (is_priced(old) and is_priced(new)):
+        action = "create" if is_priced(new) else "delete"
+    return PriceChange(
+        at=version.effective_from,
+        model=version.price.model.name,
+        action=action,
+        before={} if action == "create" else {name: old[name] for name in changed},
+        after={} if action == "delete" else {name: new[name] for name in changed},
     )
-    of_entries = [_model_of(one, models) for one in told]
-    names = dict(
-        CatalogueModel.objects.filter(organisation=organisation, pk__in=of_entries).values_list(
-            "pk", "name"
-        )
-    )
-    return [
-        PriceChange(
-            at=one.at,
-            model=names.get(model, model),
-            action=one.action,
-            before=_prices_in(one.before),
-            after=_prices_in(one.after),
-        )
-        for one, model in zip(told, of_entries, strict=True)
-    ]
-
-
-def _model_of(entry: AuditEntry, models: Mapping[str, str]) -> str:
-    for values in (entry.after, entry.before):
-        if values and values.get("model"):
-            return str(values["model"])
-    return models.get(entry.object_id, entry.object_id)
-
-
-def _prices_in(values: Mapping[str, object] | None) -> Mapping[str, int | None]:
-    told = values or {}
-    return {
-        name: None if told[name] is None else int(str(told[name]))
-        for name in _PRICES
-        if name in told
-    }
 
 
 def get_month_to_date(

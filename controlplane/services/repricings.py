@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import connection, transaction
+from django.db.models import F
 from django.utils import timezone
 
 from controlplane.decisions.repricing import Book, Repriced, Side, Sums, becomes_known, reprice
@@ -28,6 +29,9 @@ LONGEST = timedelta(days=100)
 SCOPES = ("team_id", "project_id", "model_id", "pool_id")
 LOCK = 0x4857_5250 + 1
 """Key of the advisory lock of repricings' jobs, the same for every process."""
+
+_AGAIN = "again"
+"""Beside the sums that were looked at: those of now, until the last page of them is done."""
 
 _AT_WORK = (RepricingState.QUEUED, RepricingState.SUMMING, RepricingState.BOOKING)
 
@@ -62,6 +66,8 @@ def request_repricing(
         raise Invalid.field("reason", "Say why; it is kept in the audit log.")
     if until <= since:
         raise Invalid.field("until", "It must be after `since`.")
+    if until > timezone.now():
+        raise Invalid.field("until", "Only what came already can be summed: give a past time.")
     if until - since > LONGEST:
         raise Invalid.field("since", f"Give {LONGEST.days} days at most.")
     with transaction.atomic():
@@ -80,14 +86,24 @@ def request_repricing(
 def book_repricing(
     actor: Actor, *, repricing_id: str, expected_version: int | None = None
 ) -> Repricing:
-    """Have the corrections written that were summed; raises Conflict unless it waits for that."""
+    """Have the corrections written that were summed; raises Conflict unless it waits for that.
+
+    First it is summed again: it is ready once more, and nothing is booked, if that differs from
+    what was looked at. One of an organisation is booked at a time, as each changes others' sums.
+    """
     with transaction.atomic():
         job = _lock(repricing_id, expected_version)
         if job.state != RepricingState.READY:
             raise Conflict(f"It is {job.get_state_display().lower()}, not ready to be booked.")
+        homes = Organisation.objects.select_for_update(no_key=True)
+        booking = homes.get(pk=job.organisation_id).repricings.filter(state=RepricingState.BOOKING)
+        if booking.exists():
+            raise Conflict("Another repricing is being booked: wait for its end.")
         _move(
             job,
             state=RepricingState.BOOKING,
+            sums={**job.sums, _AGAIN: {}},
+            detail="",
             cursor=None,
             done=0,
             booked_by=actor.label[:255],
@@ -111,9 +127,14 @@ def discard_repricing(
     return job
 
 
-def next_job() -> Repricing | None:
-    """The repricing that has waited longest for a job."""
-    return Repricing.objects.filter(state__in=_AT_WORK).order_by("created_at").first()
+def take_next() -> str | None:
+    """The id of the repricing that has waited longest for a job; it is the last to be next."""
+    waiting = Repricing.objects.filter(state__in=_AT_WORK)
+    job = waiting.order_by(F("beat_at").asc(nulls_first=True), "created_at").first()
+    if job is None:
+        return None
+    Repricing.objects.filter(pk=job.pk).update(beat_at=timezone.now())
+    return job.pk
 
 
 def step(repricing_id: str) -> bool:
@@ -128,21 +149,20 @@ def step(repricing_id: str) -> bool:
         page = list_next(job, PAGE)
         prices = get_book(job.organisation_id, job.created_at)
         if job.state == RepricingState.SUMMING:
-            _sum(job, page, prices)
+            job.sums = _summed(job, job.sums, page, prices)
+        elif _AGAIN in job.sums:
+            again = _summed(job, job.sums[_AGAIN], page, prices)
+            job.sums = {**job.sums, _AGAIN: again}
         else:
             _book(job, page, prices, now)
         if page:
             last = page[-1].request
             job.cursor = [last.day.isoformat(), last.event_id]
             job.done += len(page)
-        is_over = len(page) < PAGE
-        if is_over:
-            is_booked = job.state == RepricingState.BOOKING
-            job.state = RepricingState.DONE if is_booked else RepricingState.READY
-            job.ended_at = now if is_booked else None
-            job.total = job.done
+        if len(page) < PAGE:
+            _conclude(job, now)
         _move(job, beat_at=now)
-        return not is_over
+        return job.state in _AT_WORK
 
 
 def give_up(repricing_id: str, detail: str) -> None:
@@ -152,13 +172,35 @@ def give_up(repricing_id: str, detail: str) -> None:
     )
 
 
-def _sum(job: Repricing, page: Sequence[Priced], prices: Book) -> None:
-    sums = _sums_of(job.sums)
+def _conclude(job: Repricing, now: datetime) -> None:
+    """Go over to what follows once the last page is done."""
+    job.total = job.done
+    if job.state == RepricingState.SUMMING:
+        job.state = RepricingState.READY
+        return
+    if _AGAIN not in job.sums:
+        job.state, job.ended_at = RepricingState.DONE, now
+        return
+    seen = dict(job.sums)
+    again = seen.pop(_AGAIN)
+    job.sums = again
+    if again == seen:
+        job.cursor, job.done = None, 0
+        return
+    job.state, job.booked_by = RepricingState.READY, ""
+    job.detail = "What is booked of it has changed since it was summed: look at the sums again."
+
+
+def _summed(
+    job: Repricing, so_far: Mapping[str, Any], page: Sequence[Priced], prices: Book
+) -> dict[str, Any]:
+    """Sums as they are stored, with a page more."""
+    sums = _sums_of(so_far)
     for priced in page:
         for attempt in priced.attempts:
             if in_scope(job, attempt):
                 sums.add(priced.request.team_id, reprice(prices, attempt))
-    job.sums = asdict(sums)
+    return asdict(sums)
 
 
 def _book(job: Repricing, page: Sequence[Priced], prices: Book, now: datetime) -> None:

@@ -4,6 +4,7 @@ import time
 
 from billiard.exceptions import SoftTimeLimitExceeded
 from celery import shared_task
+from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
 from controlplane.errors import ControlPlaneError
@@ -30,17 +31,26 @@ def forget_old_costs() -> int:
 
 @shared_task(name="prices.reprice")
 def reprice() -> str | None:
-    """Go on with the repricing that has waited longest; returns its id."""
+    """Go on with the repricing that has waited longest; returns its id.
+
+    One that can't be done ends as failed. What the database couldn't do for now is tried again
+    when all others had their turn.
+    """
     with repricings.sole_job() as is_sole:
-        job = repricings.next_job() if is_sole else None
-        if job is None:
+        job_id = repricings.take_next() if is_sole else None
+        if job_id is None:
             return None
         until = time.monotonic() + _FOR_S
         try:
-            while repricings.step(job.pk) and time.monotonic() < until:
+            while repricings.step(job_id) and time.monotonic() < until:
                 pass
         except SoftTimeLimitExceeded:
             pass  # the page that was under way is done again by the next job
         except ControlPlaneError as error:
-            repricings.give_up(job.pk, error.detail)
-        return job.pk
+            repricings.give_up(job_id, error.detail)
+        except (InterfaceError, OperationalError):
+            raise
+        except Exception:
+            repricings.give_up(job_id, "An error of ours ended it; the log has more.")
+            raise
+        return job_id

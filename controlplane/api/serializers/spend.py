@@ -93,9 +93,9 @@ class AnomalySerializer(serializers.Serializer[Any]):
 
 
 class PriceChangeSerializer(serializers.Serializer[Any]):
-    at = serializers.DateTimeField()
+    at = serializers.DateTimeField(help_text="When it begins, in the past or ahead.")
     model = serializers.CharField()
-    action = serializers.CharField()
+    action = serializers.CharField(help_text="`create`, `update` or `delete`.")
     before = serializers.DictField(
         child=NanoUsdField(allow_null=True),
         help_text="What changed, as it was; nothing of a new price.",

@@ -1,12 +1,15 @@
 """A month of spending by REST: exact sums of the zone's month, forecast, prices and roles."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from django.utils import timezone
 
-from controlplane.models import AuditEntry, Budget, Organisation
+from controlplane.console.spend_figure import change_words
+from controlplane.models import Budget, Organisation, PriceVersion
+from controlplane.selectors.access import Access
+from controlplane.selectors.spend import SpendQuery, get_spend
 from tests.controlplane.api.test_requests import record
 from tests.controlplane.api.test_usage import told
 from tests.controlplane.conftest import Caller
@@ -112,11 +115,48 @@ def test_changes_of_prices_are_told_by_the_models_name(admin: Caller, pool: Any)
     )
     response = admin.patch(f"/prices/{price['id']}/", {"input_nanousd_per_mtok": "1"})
     assert response.status_code == 200
-    assert AuditEntry.objects.filter(noun="prices").count() == 2
+    assert PriceVersion.objects.count() == 2
     made, changed = admin.get("/spend/").json()["price_changes"]
     assert (made["model"], made["action"]) == (model["name"], "create")
     assert changed["before"] == {"input_nanousd_per_mtok": "300000000"}
     assert changed["after"] == {"input_nanousd_per_mtok": "1"}
+
+
+def test_a_change_of_a_price_is_told_where_it_begins_with_all_it_changes(
+    admin: Caller, pool: Any
+) -> None:
+    model = admin.get("/models/").json()["results"][0]
+    begins = datetime(2026, 3, 10, 12, tzinfo=UTC)
+    amounts = {"input_nanousd_per_mtok": "1000000000", "output_nanousd_per_mtok": "2000000000"}
+    asked = {"model": model["id"], **amounts, "effective_from": begins.isoformat()}
+    price = admin.made("/prices/", asked)
+    later = {
+        "reasoning_output_nanousd_per_mtok": "3000000000",
+        "request_nanousd": "1000000",
+        "customer_input_nanousd_per_mtok": "5000000000",
+        "effective_from": (begins + timedelta(days=60)).isoformat(),
+    }
+    assert admin.patch(f"/prices/{price['id']}/", later).status_code == 200
+
+    def told_of(month: int) -> list[str]:
+        query = SpendQuery(begins.date().replace(month=month, day=1))
+        access = Access(is_platform_admin=True)
+        spend = get_spend(access, admin.organisation, query, timezone.now())
+        return [change_words(one, spend) for one in spend.price_changes]
+
+    name = model["name"]
+    (made,) = told_of(3)
+    assert made.endswith(f"12:00: {name} gets a price, in $1.00, out $2.00")
+    assert told_of(4) == []
+    (changed,) = told_of(5)
+    assert changed.endswith(
+        f"{name} reasoning as the output, a request none, customers' in none, "
+        "from then on reasoning $3.00, a request $0.001, customers' in $5.00"
+    )
+    assert admin.delete(f"/prices/{price['id']}/").status_code == 204
+    ended = admin.get("/spend/").json()["price_changes"]
+    assert [(one["action"], one["after"]) for one in ended] == [("delete", {})]
+    assert ended[0]["before"]["request_nanousd"] == "1000000"
 
 
 @pytest.mark.parametrize(

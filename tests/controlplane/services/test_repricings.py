@@ -35,8 +35,10 @@ from controlplane.services.repricings import (
     discard_repricing,
     request_repricing,
     step,
+    take_next,
 )
 from controlplane.services.usage import record_usage
+from controlplane.tasks.prices import reprice
 from inference.contract.events import Usage
 from inference.contract.kinds import ChargeKind
 from tests.controlplane.ledger_events import make_charge, make_end, make_origin
@@ -59,8 +61,8 @@ class World:
         self.now = timezone.now()
         self.numbers = 0
 
-    def record(self, *charges: dict[str, Any], **origin: Any) -> None:
-        """One request with these attempts, a minute ago."""
+    def record(self, *charges: dict[str, Any], is_late: bool = False, **origin: Any) -> None:
+        """One request with these attempts, a minute ago; a late one is recorded only now."""
         self.numbers += 1
         at = int((self.now - timedelta(minutes=1)).timestamp() * 1000)
         made = [
@@ -69,7 +71,7 @@ class World:
         ]
         told = make_origin(organisation_id=self.home.pk, **origin)
         end = make_end(self.numbers, at_ms=at, received_at_ms=at, origin=told, charges=tuple(made))
-        record_usage([end], now=self.now)
+        record_usage([end], now=timezone.now() if is_late else self.now)
 
     def reprice(self, **scope: str) -> Repricing:
         """Sum it, to the end."""
@@ -151,12 +153,63 @@ def test_nothing_is_booked_until_somebody_says_so_and_then_once(world: World) ->
     assert sorted(actions) == ["book", "book", "create", "create"]
 
 
+def test_what_is_booked_is_what_was_looked_at(world: World) -> None:
+    priced(world)
+    world.record(KNOWN)
+    first, second = world.reprice(), world.reprice()
+    world.record(KNOWN, is_late=True)
+    book_repricing(world.actor, repricing_id=second.pk)
+    with pytest.raises(Conflict, match="Another"):
+        book_repricing(world.actor, repricing_id=first.pk)
+    while step(second.pk):
+        pass
+    # the late one wasn't looked at, and the first one's sums aren't true any more
+    assert SpendCorrection.objects.count() == 1
+    again = world.book(first)
+    total = again.sums["total"]
+    assert (again.state, again.corrections, again.booked_by) == (RepricingState.READY, 0, "")
+    assert (total["before_nanousd"], total["changed"], "again" in again.sums) == (30, 0, False)
+    assert "look at the sums again" in again.detail
+    done = world.book(again)
+    assert (done.state, done.corrections, done.detail) == (RepricingState.DONE, 0, "")
+    with pytest.raises(Invalid):
+        request_repricing(
+            world.actor,
+            organisation=world.home,
+            since=world.now,
+            until=timezone.now() + timedelta(minutes=1),
+            scope={},
+        )
+
+
+def test_one_that_cannot_be_done_fails_and_all_others_have_their_turn(world: World) -> None:
+    world.record(KNOWN)
+    Request.objects.update(endpoint="of another version")
+    bad, good, last = (
+        request_repricing(
+            world.actor,
+            organisation=world.home,
+            since=world.now - timedelta(hours=hours),
+            until=world.now - timedelta(hours=hours - 1),
+            scope={},
+        )
+        for hours in (1, 2, 3)
+    )
+    assert [take_next() for _ in range(4)] == [bad.pk, good.pk, last.pk, bad.pk]
+    assert reprice() == good.pk
+    assert reprice() == last.pk
+    with pytest.raises(ValueError, match="of another version"):
+        reprice()
+    assert reprice() is None
+    states = Repricing.objects.order_by("created_at").values_list("state", flat=True)
+    assert list(states) == ["failed", "ready", "ready"]
+
+
 def test_a_page_that_is_done_twice_corrects_once(world: World) -> None:
     priced(world)
     world.record(KNOWN)
     job = world.reprice()
-    book_repricing(world.actor, repricing_id=job.pk)
-    step(job.pk)
+    world.book(job)
     Repricing.objects.update(state=RepricingState.BOOKING, cursor=None)
     step(job.pk)
     assert SpendCorrection.objects.count() == 1
