@@ -73,6 +73,25 @@ def test_a_lost_thread_begins_anew_and_goes_on(
     assert buttons(parent) == ["headworks_acknowledge", "headworks_snooze"]
 
 
+def test_a_message_that_began_a_thread_anew_unheard_is_found(
+    fired: Episode, slack: SlackSink, clock: Clock
+) -> None:
+    slack.messages.clear()
+    told = Delivery.objects.get()
+    again = deliveries.queue(
+        told.channel, DeliveryKind.REMINDED, told.content, now=clock(), episode=fired
+    )
+    slack.faults = [Fault(is_done=True), Fault(is_done=True, is_cut=True)]
+    clock.pass_s(1)
+    clock.sends()
+    clock.pass_s(60)
+    clock.sends()
+    again.refresh_from_db()
+    assert (again.state, again.receipt) == ("sent", next(iter(slack.messages)))
+    assert slack.methods()[-2:] == ["conversations.replies", "conversations.history"]
+    assert Delivery.objects.get(pk=told.pk).receipt == ""
+
+
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
