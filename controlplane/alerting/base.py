@@ -1,6 +1,6 @@
 """What a rule asks, at which moments, and what every measure promises to answer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -12,7 +12,12 @@ from controlplane.bridge.conditions import Entries, entries_by_pool
 from controlplane.bridge.vitals import Fleet, read_fleet
 from controlplane.decisions.alert_kinds import AlertKind
 from controlplane.models import AlertRule
-from controlplane.selectors.alerts import Place, places_of, places_of_pace
+from controlplane.selectors.alerts import (
+    Place,
+    places_of,
+    places_of_pace,
+    places_of_thresholds,
+)
 
 Values = Mapping[str, Sequence[float | None]]
 """By place a value a moment, None where nothing is known."""
@@ -34,9 +39,28 @@ class Question:
     def of(cls, rule: AlertRule) -> "Question":
         return cls(rule.kind, rule.organisation_id, rule.scope, rule.scope_id, rule.window_s)
 
-    def places(self, at: datetime | None = None) -> Sequence[Place]:
-        """Where it is watched then, now unless another time is said."""
+    def places(
+        self,
+        at: datetime | None = None,
+        *,
+        firing: Collection[str] = frozenset(),
+        least_percent: float = 0.0,
+    ) -> Sequence[Place]:
+        """Where it is watched then, now unless another time is said.
+
+        Of more accounts of budgets than anybody looks at come those first that have passed a
+        threshold of `least_percent` or more and aren't `firing` yet.
+        """
         at = at or timezone.now()
+        if self.kind == AlertKind.BUDGET_USED:
+            found = places_of_thresholds(
+                self.organisation_id,
+                self.scope_id,
+                at,
+                firing=frozenset(firing),
+                least_percent=least_percent,
+            )
+            return found[:MOST_PLACES]
         if self.kind == AlertKind.BUDGET_FORECAST:
             return places_of_pace(self.organisation_id, self.scope_id, at)[:MOST_PLACES]
         return places_of(self.organisation_id, self.scope, self.scope_id, at)[:MOST_PLACES]

@@ -8,7 +8,7 @@ from controlplane.alerting.base import Facts, Grid, Question
 from controlplane.alerting.registry import REGISTRY
 from controlplane.decisions.alert_kinds import AlertKind
 from controlplane.models import AlertRule
-from controlplane.selectors.alerts import list_watching
+from controlplane.selectors.alerts import list_firing_places, list_watching
 from controlplane.services import episodes, telling
 
 log = structlog.get_logger(__name__)
@@ -32,7 +32,7 @@ def evaluate(now: datetime) -> int:
 def look(rule: AlertRule, facts: Facts, now: datetime) -> None:
     """Measure what the rule watches now, and write down what follows."""
     question = Question.of(rule)
-    places = question.places(now)
+    places = question.places(now, firing=list_firing_places(rule), least_percent=rule.threshold)
     facts.said()
     values = REGISTRY[AlertKind(rule.kind)](question, places, Grid(now), facts)
     last = {pk: told[-1] for pk, told in values.items()}

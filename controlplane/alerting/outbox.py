@@ -72,7 +72,8 @@ def send(delivery: Delivery, clock: Callable[[], datetime]) -> None:
         _note(delivery, Failure(_SEALED, is_final=True), clock())
     except Exception:
         log.exception("message could not be sent", delivery=delivery.pk, channel=channel.pk)
-        _note(delivery, Failure(_OURS), clock())
+        # it may have come after the receiver took it
+        _note(delivery, Failure(_OURS, is_uncertain=True), clock())
     else:
         deliveries.note_sent(delivery, sent, clock())
 

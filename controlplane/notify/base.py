@@ -34,10 +34,14 @@ class Target:
 @dataclass(frozen=True, slots=True)
 class Sent:
     """A message that went out: the receiver's status, and what it calls the message, "" if it
-    doesn't say."""
+    doesn't say.
+
+    `is_thread_lost` tells that the thread it was meant for is there no more.
+    """
 
     status: int | None = None
     receipt: str = ""
+    is_thread_lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)

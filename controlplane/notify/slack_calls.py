@@ -1,6 +1,7 @@
 """Calls that Slack makes to us when somebody presses a button: whether they are Slack's, and what
 they ask for."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,8 @@ from slack_sdk.signature import Clock, SignatureVerifier
 
 MOST_BYTES = 200_000
 _NAME_LENGTH = 80
+_MEMBER = re.compile(r"[UW][A-Z0-9]{6,30}")
+_SECONDS = re.compile(r"[0-9]{1,12}")
 
 
 class _Fixed(Clock):
@@ -27,7 +30,7 @@ def is_signed(secret: str, headers: Mapping[str, str], body: bytes, *, now_s: fl
     """Whether Slack signed this body (v0) within the last five minutes."""
     timestamp = headers.get("X-Slack-Request-Timestamp", "")
     signature = headers.get("X-Slack-Signature", "")
-    if not timestamp.isdecimal() or not signature.isascii():
+    if not _SECONDS.fullmatch(timestamp) or not signature.isascii():
         return False
     verifier = SignatureVerifier(secret, _Fixed(now_s))
     return bool(verifier.is_valid(body=body, timestamp=timestamp, signature=signature))
@@ -52,13 +55,20 @@ def press_of(body: bytes) -> Press | None:
             return None
         (action,) = told["actions"]
         return Press(
-            member_id=_text(told["user"]["id"]),
+            member_id=_member(told["user"]["id"]),
             member_name=_name_of(told["user"]),
             action=_text(action["action_id"]),
             value=_text(action["value"]),
         )
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def _member(value: object) -> str:
+    told = _text(value)
+    if not _MEMBER.fullmatch(told):
+        raise ValueError
+    return told
 
 
 def _name_of(user: Mapping[str, Any]) -> str:

@@ -148,9 +148,6 @@ def places_of(
     """The places a rule watches now, by name; a place that is gone is none."""
     if scope == AlertScope.ALL:
         return (Place(WHOLE_ID, "the whole installation"),)
-    if scope == AlertScope.BUDGET:
-        near = list_near(organisation_id, scope_id, now)
-        return [Place(one.id, one.name, one.threshold_percent) for one in near]
     kinds = {AlertScope.POOL: Pool, AlertScope.ROUTE: Route, AlertScope.ORGANISATION: Organisation}
     rows = kinds[AlertScope(scope)]._default_manager.all()
     if organisation_id is not None:
@@ -159,6 +156,25 @@ def places_of(
     if scope_id is not None:
         rows = rows.filter(pk=scope_id)
     return [Place(pk, name) for pk, name in rows.order_by("name").values_list("pk", "name")]
+
+
+def places_of_thresholds(
+    organisation_id: str | None,
+    budget_id: str | None,
+    now: datetime,
+    *,
+    firing: frozenset[str] = frozenset(),
+    least_percent: float = 0.0,
+) -> Sequence[Place]:
+    """The accounts of budgets near their thresholds, as places; see `list_near`."""
+    near = list_near(organisation_id, budget_id, now, firing=firing, least_percent=least_percent)
+    return [Place(one.id, one.name, one.threshold_percent) for one in near]
+
+
+def list_firing_places(rule: AlertRule) -> frozenset[str]:
+    """The ids of the places where a rule fires."""
+    rows = rule.standings.filter(is_firing=True)
+    return frozenset(rows.values_list("subject_id", flat=True))
 
 
 def places_of_pace(

@@ -25,7 +25,8 @@ from inference.contract.wire import limits_counter_key
 from inference.decisions.budgets import ROLLING, Period, dollars
 
 MOST_ACCOUNTS = 300
-"""Of one budget: those that spent the most. More alerts at once tell nobody anything."""
+"""Of one budget: those that spent the most, and at each threshold those that are newly over it.
+More alerts at once tell nobody anything."""
 
 _NAMED = (Team, Project, Key, CatalogueModel, Route)
 _COLON = ":"
@@ -40,27 +41,87 @@ class Near:
     threshold_percent: float
 
 
-def list_near(organisation_id: str | None, budget_id: str | None, now: datetime) -> Sequence[Near]:
-    """The accounts of periods under way, once for each threshold that they are near to."""
+def list_near(
+    organisation_id: str | None,
+    budget_id: str | None,
+    now: datetime,
+    *,
+    firing: frozenset[str] = frozenset(),
+    least_percent: float = 0.0,
+) -> Sequence[Near]:
+    """The accounts of periods under way, once for each threshold that they are near to.
+
+    First those over a threshold of `least_percent` or more where nothing is `firing`: whoever looks
+    at so many at a time comes to all of them.
+    """
     budgets = Budget.objects.filter(is_enabled=True)
     if organisation_id is not None:
         budgets = budgets.filter(organisation_id=organisation_id)
     if budget_id is not None:
         budgets = budgets.filter(pk=budget_id)
     found: list[tuple[Budget, BudgetAccount, int]] = []
+    thresholds: dict[str, Sequence[int]] = {}
     for budget in budgets.order_by("name"):
         amount = _amount(budget, now)
-        if budget.thresholds_percent and amount:
-            least = int(amount * min(budget.thresholds_percent) / 100 * CLEAR_SHARE)
-            rows = _current(budget, now).filter(spent__gte=max(least, 1))
-            found += [(budget, told(row), amount) for row in rows[:MOST_ACCOUNTS]]
+        mine = [one for one in budget.thresholds_percent if one >= least_percent]
+        if mine and amount:
+            thresholds[budget.pk] = mine
+            rows = _rows_near(_current(budget, now), budget, amount, mine, firing)
+            found += [(budget, row, amount) for row in rows]
     names = _names_of(found)
-    return [
-        Near(_place(budget, row, threshold), _words(budget, row, amount, names), float(threshold))
-        for budget, row, amount in found
-        for threshold in budget.thresholds_percent
-        if row.spent_nanousd * 100 >= amount * threshold * CLEAR_SHARE
-    ]
+    new: list[Near] = []
+    others: list[Near] = []
+    for budget, row, amount in found:
+        for threshold in thresholds[budget.pk]:
+            if row.spent_nanousd * 100 >= amount * threshold * CLEAR_SHARE:
+                place = _place(budget, row, threshold)
+                near = Near(place, _words(budget, row, amount, names), float(threshold))
+                is_over = row.spent_nanousd * 100 >= amount * threshold
+                (new if is_over and place not in firing else others).append(near)
+    return new + others
+
+
+def _rows_near(
+    rows: QuerySet[BudgetAccount],
+    budget: Budget,
+    amount_nanousd: int,
+    thresholds: Sequence[int],
+    firing: frozenset[str],
+) -> Iterable[BudgetAccount]:
+    least = int(amount_nanousd * min(thresholds) / 100 * CLEAR_SHARE)
+    found = {row.key: told(row) for row in rows.filter(spent__gte=max(least, 1))[:MOST_ACCOUNTS]}
+    if len(found) < MOST_ACCOUNTS:
+        return found.values()
+    for threshold in thresholds:
+        # rounded up: as little as is over
+        over = rows.filter(spent__gte=-(-amount_nanousd * threshold // 100))
+        known = _keys_firing(budget, threshold, firing)
+        found |= {row.key: told(row) for row in over.exclude(key__in=known)[:MOST_ACCOUNTS]}
+    return found.values()
+
+
+def _keys_firing(budget: Budget, threshold: int, firing: Iterable[str]) -> Sequence[str]:
+    """The accounts of a budget whose places fire at a threshold."""
+    parts = (one.split(_COLON) for one in firing)
+    return sorted(
+        limits_counter_key(budget.organisation_id, digest)
+        for budget_id, digest, at in parts
+        if budget_id == budget.pk and at == str(threshold)
+    )
+
+
+def still_near(ids: Collection[str], now: datetime) -> frozenset[str]:
+    """Those of these places that are near their thresholds, though a list may leave them out."""
+    used = used_percent(ids, now)
+    budgets = Budget.objects.filter(is_enabled=True).in_bulk({budget_of_place(one) for one in used})
+    found = set()
+    for one, percent in used.items():
+        budget_id, _, threshold = one.split(_COLON)
+        budget = budgets.get(budget_id)
+        is_asked = budget is not None and int(threshold) in budget.thresholds_percent
+        if is_asked and percent >= int(threshold) * CLEAR_SHARE:
+            found.add(one)
+    return frozenset(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,9 +47,9 @@ def service_account_actor(
     return Actor(ActorKind.SERVICE_ACCOUNT, account.pk, account.name, Via.API, request_id, reason)
 
 
-def slack_actor(member_id: str, name: str, *, request_id: str = "") -> Actor:
-    """A member of Slack whom nobody has mapped to a person."""
-    return Actor(ActorKind.SLACK, member_id, f"Slack: {name}", Via.SLACK, request_id)
+def slack_actor(member_id: str, name: str, *, request_id: str = "", reason: str = "") -> Actor:
+    """A member of Slack whom nobody has mapped to a person of the organisation."""
+    return Actor(ActorKind.SLACK, member_id, f"Slack: {name}", Via.SLACK, request_id, reason)
 
 
 def system_actor(label: str, *, via: Via, reason: str = "") -> Actor:

@@ -18,7 +18,7 @@ from controlplane.notify.posting import problem_with_url
 from controlplane.notify.registry import REGISTRY
 from controlplane.services import edits, rows
 from controlplane.services.actors import Actor
-from controlplane.services.deliveries import drop_waiting
+from controlplane.services.deliveries import drop_waiting, forget_threads
 from inference.contract.sealing import decrypt, encrypt
 
 NOUN = "channels"
@@ -109,6 +109,8 @@ def update_channel(
             if is_switched and not channel.is_enabled:
                 drop_waiting(channel, timezone.now())
             before, after = changed
+            if "conversation" in after:
+                forget_threads(channel)
             edits.note(actor, "update", NOUN, channel, before=_told(before), after=_told(after))
     return channel
 

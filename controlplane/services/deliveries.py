@@ -10,10 +10,10 @@ from zoneinfo import ZoneInfo
 
 import structlog
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from controlplane.decisions.alert_kinds import DeliveryKind, DeliveryState
+from controlplane.decisions.alert_kinds import ChannelKind, DeliveryKind, DeliveryState
 from controlplane.decisions.alert_words import Content, digest_content, trial_content
 from controlplane.decisions.deliveries import (
     ENOUGH_FAILURES,
@@ -27,12 +27,14 @@ from controlplane.decisions.deliveries import (
 from controlplane.errors import Conflict
 from controlplane.models import Channel, Delivery, Episode
 from controlplane.notify.base import Sent
+from controlplane.notify.registry import REGISTRY
 from controlplane.services import edits, rows
 from controlplane.services.actors import Actor, Via, system_actor
 
 KEPT_FOR = timedelta(days=90)
 _SWITCHED_OFF = "The channel was switched off before this was sent."
 RESENDABLE = (DeliveryState.FAILED, DeliveryState.UNKNOWN)
+THREADED = tuple(kind.value for kind in ChannelKind if REGISTRY[kind].threads)
 _LEFT = "Processes that sent it ended before they could tell what came of it."
 
 log = structlog.get_logger(__name__)
@@ -137,6 +139,8 @@ def take(now: datetime) -> Delivery | None:
     """Take the message that is due longest, of channels that may be asked now; None: none is."""
     waits = Q(channel__waits_until__isnull=True) | Q(channel__waits_until__lte=now)
     due = Q(state=DeliveryState.QUEUED.value, next_try_at__lte=now)
+    # the first message of a thread goes out alone: what it is called is not known before
+    due &= ~Q(channel__kind__in=THREADED) | ~Exists(_earlier_of_alert())
     left = Q(state=DeliveryState.SENDING.value, taken_at__lte=now - LEASE, attempts__lt=TRIES)
     with transaction.atomic():
         found = (
@@ -161,6 +165,18 @@ def take(now: datetime) -> Delivery | None:
             version=F("version") + 1,
         )
     return found
+
+
+def _earlier_of_alert() -> QuerySet[Delivery]:
+    """Inside a query of messages: those about the same alert, by the same channel, that came
+    before and are under way."""
+    return Delivery.objects.filter(
+        Q(created_at__lt=OuterRef("created_at"))
+        | Q(created_at=OuterRef("created_at"), pk__lt=OuterRef("pk")),
+        episode_id=OuterRef("episode_id"),
+        channel_id=OuterRef("channel_id"),
+        state__in=(DeliveryState.QUEUED.value, DeliveryState.SENDING.value),
+    )
 
 
 def give_up_left(now: datetime) -> int:
@@ -188,6 +204,11 @@ def note_sent(delivery: Delivery, sent: Sent, now: datetime) -> bool:
             receipt=sent.receipt,
             error="",
         )
+        if is_mine and sent.is_thread_lost and delivery.episode_id is not None:
+            others = Delivery.objects.filter(
+                episode_id=delivery.episode_id, channel_id=delivery.channel_id
+            )
+            others.exclude(pk=delivery.pk).update(receipt="")
         Channel.objects.filter(pk=delivery.channel_id).update(
             failures=0, waits_until=None, last_sent_at=now
         )
@@ -246,6 +267,11 @@ def _switch_off(channel: Channel, failure: Failure, now: datetime) -> None:
     edits.note(clock, "disable", "channels", channel, before=before, after=after)
     drop_waiting(channel, now)
     log.warning("channel switched off", channel=channel.pk, why=failure.words)
+
+
+def forget_threads(channel: Channel) -> int:
+    """Have what is told next begin threads of its own, where the channel leads now."""
+    return channel.deliveries.exclude(receipt="").update(receipt="")
 
 
 def drop_waiting(channel: Channel, now: datetime) -> int:

@@ -25,6 +25,7 @@ from controlplane.decisions.alerts import Standing, Terms, Verdict, judge
 from controlplane.errors import Conflict, Invalid
 from controlplane.models import AlertRule, AlertStanding, Channel, Episode
 from controlplane.selectors.alerts import Place, has_rule_for_dead_channels
+from controlplane.selectors.budget_places import still_near
 from controlplane.services import edits, rows
 from controlplane.services.actors import Actor
 from controlplane.services.telling import queue_updates
@@ -77,6 +78,9 @@ def note_looks(
             _follow(current, place, verdict, look)
         _keep_standings(current, looks)
         gone = known.keys() - {place.id for place in places}
+        if gone and current.kind == AlertKind.BUDGET_USED:
+            # of many accounts some are left out of a look
+            gone -= still_near(gone, now)
         if gone:
             current.standings.filter(subject_id__in=gone).delete()
             why = _SETTLED if current.scope == AlertScope.BUDGET else _GONE

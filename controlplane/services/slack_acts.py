@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import transaction
+from django.db.models import Exists, OuterRef, QuerySet
 
 from controlplane.decisions.alert_kinds import EpisodeState
 from controlplane.errors import Conflict, NotAllowed, NotFound
-from controlplane.models import Channel, Episode, SlackCall, User
+from controlplane.models import Channel, Episode, RoleBinding, SlackCall, User
 from controlplane.selectors.access import get_access_of_user
 from controlplane.services.actors import Actor, Via, slack_actor, user_actor
 from controlplane.services.episodes import update_episode
@@ -32,9 +33,9 @@ def act(
 ) -> Episode:
     """Do it, as the person whose member id this is, or as that member of Slack.
 
-    A person needs the roles he would need in the console; a member nobody maps may act on what is
-    told where he can read it. Raises Conflict for a call that was acted on already and for an alert
-    that is over, NotFound, or NotAllowed.
+    A person of the channel's organisation needs the roles he would need in the console; any other
+    member may act on what is told where he can read it, under his own name. Raises Conflict for a
+    call that was acted on already and for an alert that is over, NotFound, or NotAllowed.
     """
     with transaction.atomic():
         _take(signature, now)
@@ -57,10 +58,20 @@ def _take(signature: str, now: datetime) -> None:
 
 
 def _actor_of(channel: Channel, asked: SlackAct, request_id: str) -> Actor:
-    user = User.objects.filter(slack_id=asked.member_id).first()
+    # whoever edits the channel knows what calls are signed with: nobody from elsewhere is named
+    user = _people_of(channel).filter(slack_id=asked.member_id).exclude(slack_id="").first()
+    told = {"request_id": request_id, "reason": f"By a button in Slack, channel {channel.name}."}
     if user is None:
-        return slack_actor(asked.member_id, asked.member_name, request_id=request_id)
+        return slack_actor(asked.member_id, asked.member_name, **told)
     access = get_access_of_user(user)
     if not user.is_active or not access.may_write("alerts", str(channel.organisation_id)):
         raise NotAllowed("Your roles in Headworks don't allow that.")
-    return user_actor(user, via=Via.SLACK, request_id=request_id)
+    return user_actor(user, via=Via.SLACK, **told)
+
+
+def _people_of(channel: Channel) -> QuerySet[User]:
+    """Those with a role in the channel's organisation; for the installation's, who runs it."""
+    if channel.organisation_id is None:
+        return User.objects.filter(is_superuser=True)
+    bindings = RoleBinding.objects.filter(user=OuterRef("pk"))
+    return User.objects.filter(Exists(bindings.filter(organisation_id=channel.organisation_id)))

@@ -21,13 +21,11 @@ from django.db.models import (
 
 from controlplane.decisions.alert_kinds import (
     AlertKind,
-    ChannelKind,
     DeliveryKind,
     EpisodeState,
 )
 from controlplane.decisions.alert_words import Told, content_of
 from controlplane.models import Channel, Episode, RuleChannel
-from controlplane.notify.registry import REGISTRY
 from controlplane.selectors.alerts import silences_of_episode
 from controlplane.selectors.deliveries import list_threads
 from controlplane.services import deliveries
@@ -38,7 +36,6 @@ TOLD_ALONE = 3
 
 _END_TOLD_WITHIN = timedelta(hours=1)
 _SECOND = timedelta(seconds=1)
-_THREADED = [kind.value for kind in ChannelKind if REGISTRY[kind].threads]
 
 Reached = Callable[[Episode, int], bool]
 """Whether the channels of a step are told of an alert."""
@@ -182,7 +179,7 @@ def _groups(episodes: Sequence[Episode]) -> Iterable[Sequence[Episode]]:
 def queue_updates(episodes: Iterable[Episode], now: datetime) -> None:
     """Have channels that show these alerts show them as they are now."""
     mine = {one.pk: one for one in episodes}
-    for pk, channels in list_threads(mine, _THREADED).items():
+    for pk, channels in list_threads(mine, deliveries.THREADED).items():
         content = content_of(DeliveryKind.UPDATED, [told_of(mine[pk])])
         for channel in channels:
             deliveries.queue(channel, DeliveryKind.UPDATED, content, now=now, episode=mine[pk])

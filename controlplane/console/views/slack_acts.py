@@ -18,8 +18,10 @@ from controlplane.models import Channel
 from controlplane.notify.base import Undelivered
 from controlplane.notify.channels.slack_bot import ACKNOWLEDGE, SNOOZE, whisper
 from controlplane.notify.slack_calls import MOST_BYTES, Press, is_signed, press_of
+from controlplane.selectors.deliveries import list_threads
 from controlplane.services.channels import signing_secret_of, target_of
 from controlplane.services.slack_acts import SlackAct, act
+from inference.contract.sealing import SealError
 
 _STATES = {ACKNOWLEDGE: EpisodeState.ACKNOWLEDGED, SNOOZE: EpisodeState.SNOOZED}
 
@@ -29,10 +31,17 @@ log = structlog.get_logger(__name__)
 @csrf_exempt
 @require_POST
 def slack_acts(request: HttpRequest, pk: str) -> HttpResponse:
-    """Do what a signed call asks; Slack is told 200 for whatever was understood."""
-    found = Channel.objects.filter(pk=pk, kind=ChannelKind.SLACK_BOT.value)
+    """Do what a signed call asks; Slack is told 200 for whatever was understood.
+
+    A channel that is off takes no calls.
+    """
+    found = Channel.objects.filter(pk=pk, kind=ChannelKind.SLACK_BOT.value, is_enabled=True)
     channel = found.select_related("organisation").first()
-    secret = None if channel is None else signing_secret_of(channel)
+    try:
+        secret = None if channel is None else signing_secret_of(channel)
+    except SealError:
+        log.warning("signing secret can't be opened with this data key", channel=pk)
+        return HttpResponse(status=HTTPStatus.SERVICE_UNAVAILABLE)
     if channel is None or secret is None:
         return HttpResponseNotFound()
     if int(request.headers.get("Content-Length") or 0) > MOST_BYTES:
@@ -47,9 +56,15 @@ def slack_acts(request: HttpRequest, pk: str) -> HttpResponse:
     asked = SlackAct(press.member_id, press.member_name, _STATES[press.action], press.value)
     signature = request.headers["X-Slack-Signature"]
     try:
-        act(channel, asked, signature=signature, request_id=request_id_of(request), now=now)
+        episode = act(
+            channel, asked, signature=signature, request_id=request_id_of(request), now=now
+        )
     except ControlPlaneError as error:
         _tell(channel, press, error.detail)
+    else:
+        if channel not in list_threads([episode.pk], [channel.kind]).get(episode.pk, ()):
+            # no message of its own shows it
+            _tell(channel, press, f"{episode.name}, {episode.subject_name}: {episode.state}.")
     return HttpResponse()
 
 
@@ -59,3 +74,5 @@ def _tell(channel: Channel, press: Press, words: str) -> None:
         whisper(target_of(channel), press.member_id, words)
     except Undelivered as error:
         log.warning("member not told", channel=channel.pk, why=error.failure.words)
+    except SealError:
+        log.warning("token can't be opened with this data key", channel=channel.pk)

@@ -9,6 +9,7 @@ from datetime import datetime
 from http.client import HTTPException
 from typing import Any
 
+import structlog
 from django.conf import settings
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
@@ -28,29 +29,49 @@ ACKNOWLEDGE, SNOOZE = "headworks_acknowledge", "headworks_snooze"
 _LOOKED_AT = 200
 """Of the newest messages; a repeat comes within minutes."""
 
+_MOST_WITH_ACTS = 20
+_LINE_LENGTH = 500
+"""Of messages about several alerts; Slack takes 50 blocks."""
+
 _CLOCKS_S = 120
 _TEMPORARY = frozenset(
     ("fatal_error", "internal_error", "ratelimited", "request_timeout", "service_unavailable")
 )
+_THREAD_LOST = frozenset(("message_not_found", "thread_not_found", "cannot_reply_to_message"))
+"""Somebody deleted the first message, or it stands in another conversation."""
+
+_SENSELESS = "Slack's answer makes no sense."
+_STAYS_AS_IT_IS = frozenset(("cant_update_message", "edit_window_closed"))
+
+log = structlog.get_logger(__name__)
+
+
+class Refused(Undelivered):
+    """An answer of Slack's that will be the same next time, by Slack's own word."""
+
+    def __init__(self, failure: Failure, code: str) -> None:
+        super().__init__(failure)
+        self.code = code
 
 
 def send(target: Target, message: Message) -> Sent:
     """Post the message, in the thread of its alert if there is one, and bring the first up to
-    date."""
+    date.
+
+    A first message that can't be changed costs no other: where it is gone, a new thread begins.
+    """
     client = _client(target)
-    if message.thread:
-        _update(client, target, message)
+    is_lost = bool(message.thread) and not _updated(client, target, message)
     if message.kind == DeliveryKind.UPDATED:
-        return Sent(200, message.thread)
-    answer = _called(
-        client.chat_postMessage,
-        channel=target.conversation,
-        thread_ts=message.thread or None,
-        metadata={"event_type": EVENT, "event_payload": {"id": message.id}},
-        unfurl_links=False,
-        **_words_of(target, message, has_acts=not message.thread),
-    )
-    return Sent(200, str(answer["ts"]))
+        return Sent(200, "" if is_lost else message.thread, is_thread_lost=is_lost)
+    if message.thread and not is_lost:
+        try:
+            return Sent(200, _posted(client, target, message, thread=message.thread))
+        except Refused as error:
+            if error.code not in _THREAD_LOST:
+                raise
+            is_lost = True
+    return Sent(200, _posted(client, target, message), is_thread_lost=is_lost)
 
 
 def find(target: Target, message: Message) -> Sent | None:
@@ -67,14 +88,31 @@ def find(target: Target, message: Message) -> Sent | None:
         "include_all_metadata": True,
     }
     if message.thread:
-        answer = _called(client.conversations_replies, ts=message.thread, **asked)
-    else:
-        answer = _called(client.conversations_history, **asked)
+        receipt = _receipt_in(_replies(client, message.thread, asked), message.id)
+        if receipt:
+            return Sent(200, receipt)
+    # where its thread was lost it began one
+    receipt = _receipt_in(_called(client.conversations_history, **asked), message.id)
+    return Sent(200, receipt, is_thread_lost=bool(message.thread)) if receipt else None
+
+
+def _replies(client: WebClient, thread: str, asked: Mapping[str, Any]) -> Any:
+    """What is in a thread; nothing where it is there no more."""
+    try:
+        return _called(client.conversations_replies, ts=thread, **asked)
+    except Refused as error:
+        if error.code not in _THREAD_LOST:
+            raise
+        return {}
+
+
+def _receipt_in(answer: Any, message_id: str) -> str:
+    """What Slack calls the message of this id, "" if it isn't among those."""
     for one in answer.get("messages", ()):
         payload = one.get("metadata", {}).get("event_payload", {})
-        if payload.get("id") == message.id:
-            return Sent(200, str(one["ts"]))
-    return None
+        if payload.get("id") == message_id:
+            return str(one["ts"])
+    return ""
 
 
 def whisper(target: Target, member_id: str, words: str) -> None:
@@ -97,21 +135,48 @@ def _client(target: Target, timeout_s: float | None = None) -> WebClient:
     )
 
 
-def _update(client: WebClient, target: Target, message: Message) -> None:
-    """Have the thread's first message say how it is now; twice is as good as once."""
-    _called(
-        client.chat_update,
+def _updated(client: WebClient, target: Target, message: Message) -> bool:
+    """Have the thread's first message say how it is now; False if it is there no more.
+
+    Twice is as good as once. Raises Undelivered where that is all there is to say and Slack won't
+    have it, or if it may the next time.
+    """
+    words = _words_of(target, message, has_acts=True)
+    try:
+        _called(client.chat_update, channel=target.conversation, ts=message.thread, **words)
+    except Refused as error:
+        if error.code in _THREAD_LOST:
+            return False
+        if error.code not in _STAYS_AS_IT_IS and message.kind == DeliveryKind.UPDATED:
+            raise
+        log.warning("first message not brought up to date", delivery=message.id, why=error.code)
+    return True
+
+
+def _posted(client: WebClient, target: Target, message: Message, thread: str | None = None) -> str:
+    """Post it, in a thread or as the first of one; what Slack calls it."""
+    answer = _called(
+        client.chat_postMessage,
         channel=target.conversation,
-        ts=message.thread,
-        **_words_of(target, message, has_acts=True),
+        thread_ts=thread,
+        metadata={"event_type": EVENT, "event_payload": {"id": message.id}},
+        unfurl_links=False,
+        **_words_of(target, message, has_acts=thread is None),
     )
+    receipt = answer.get("ts")
+    if not receipt:
+        raise Undelivered(Failure(_SENSELESS, answer.status_code, is_uncertain=True))
+    return str(receipt)
 
 
 def _words_of(target: Target, message: Message, *, has_acts: bool) -> dict[str, Any]:
     blocks = blocks_of(message)
-    alerts = message.content["alerts"]
-    if target.takes_acts and has_acts and len(alerts) == 1 and alerts[0].get("id"):
-        blocks += _acts(alerts[0])
+    # of a digest the newest word on each
+    alerts = {one["id"]: one for one in message.content["alerts"] if one.get("id")}
+    if target.takes_acts and has_acts:
+        many = len(message.content["alerts"]) > 1
+        for alert in list(alerts.values())[:_MOST_WITH_ACTS]:
+            blocks += _act_of_one(alert) if many else _acts(alert)
     return {"text": escaped(message.content["title"]), "blocks": blocks}
 
 
@@ -125,6 +190,16 @@ def _acts(alert: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"type": "actions", "elements": buttons}] if buttons else []
 
 
+def _act_of_one(alert: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One of several alerts with the button that takes it up, while nobody has."""
+    if alert.get("state") != EpisodeState.OPEN:
+        return []
+    where = alert.get("subject_name") or alert.get("subject_id")
+    text = {"type": "mrkdwn", "text": escaped(f"{alert.get('rule')}: {where}")[:_LINE_LENGTH]}
+    button = _button("Acknowledge", ACKNOWLEDGE, alert["id"])
+    return [{"type": "section", "text": text, "accessory": button}]
+
+
 def _button(words: str, action: str, value: str, **more: str) -> dict[str, Any]:
     text = {"type": "plain_text", "text": words}
     return {"type": "button", "text": text, "action_id": action, "value": value, **more}
@@ -135,7 +210,10 @@ def _called(call: Callable[..., Any], **asked: Any) -> Any:
     try:
         return call(**asked)
     except SlackApiError as error:
-        raise Undelivered(_failure(error)) from error
+        told = _failure(error)
+        if told.is_final:
+            raise Refused(told, _code_of(error.response)) from error
+        raise Undelivered(told) from error
     except TimeoutError as error:
         told = Failure(f"No answer within {TIMEOUT_S} s.", is_uncertain=True)
         raise Undelivered(told) from error
@@ -153,7 +231,7 @@ def _failure(error: SlackApiError) -> Failure:
     retry_after_s = float(asked) if str(asked or "").isdecimal() else None
     if status != 200:
         told = failure_of_status(status, retry_after_s)
-        told = told or Failure("Slack's answer makes no sense.", status)
+        told = told or Failure(_SENSELESS, status)
         # what it failed at it may have done half of; that is looked for
         return replace(told, is_uncertain=not told.is_final and status != TOO_MANY)
     code = _code_of(response)

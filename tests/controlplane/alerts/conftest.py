@@ -13,12 +13,16 @@ from redis import Redis
 
 from controlplane.alerting.evaluation import evaluate
 from controlplane.alerting.outbox import send_due
-from controlplane.models import AlertRule, Channel, Organisation
+from controlplane.models import AlertRule, Channel, Episode, Organisation
 from controlplane.services.actors import Actor
 from controlplane.services.alert_rules import create_alert_rule
 from controlplane.services.channels import create_channel
+from inference.contract.kinds import WorkerState
 from tests.controlplane.alerts.sinks import MailSink, Sink, http_sink, smtp_sink
-from tests.controlplane.alerts.slack_sink import SlackSink, slack_sink
+from tests.controlplane.alerts.slack_sink import CONVERSATION, SIGNING, TOKEN, SlackSink, slack_sink
+from tests.controlplane.fleet import put_directory, worker
+
+Fleet = Callable[[WorkerState], None]
 
 SECRET = "s3cr3t-CANARY-of-the-hook"
 
@@ -124,3 +128,31 @@ def make_rule(actor: Actor, organisation: Organisation) -> Callable[..., AlertRu
         return create_alert_rule(actor, organisation=organisation, **told)
 
     return make
+
+
+@pytest.fixture
+def bot(slack: SlackSink, actor: Actor, organisation: Organisation, state_store: Redis) -> Channel:
+    return create_channel(
+        actor,
+        organisation=organisation,
+        name="bot",
+        kind="slack_bot",
+        secret=TOKEN,
+        conversation=CONVERSATION,
+        signing_secret=SIGNING,
+    )
+
+
+@pytest.fixture
+def fleet(pool: Any, state_store: Redis) -> Fleet:
+    return lambda state: put_directory(state_store, worker(f"{pool['id']}-0", state))
+
+
+@pytest.fixture
+def fired(make_rule: Callable[..., Any], bot: Channel, fleet: Fleet, clock: Clock) -> Episode:
+    """An alert that was told by the bot."""
+    make_rule(channels=["bot"], runbook="https://wiki.example.com/down")
+    fleet(WorkerState.FAILED)
+    clock.looks(1)
+    clock.sends()
+    return Episode.objects.get()

@@ -1,5 +1,7 @@
 """A stand-in for Slack's API on loopback: it keeps messages with their metadata, as Slack does."""
 
+import hashlib
+import hmac
 import json
 import threading
 from collections.abc import Iterator, Mapping
@@ -7,10 +9,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
+
+from django.test import Client
+from django.utils import timezone
+
+from controlplane.models import Channel, Episode
 
 TOKEN = "xoxb-CANARY-of-the-bot"
 CONVERSATION = "C0123456789"
+SIGNING = "CANARY-signing-secret-of-slack"
 
 
 @dataclass
@@ -54,6 +62,9 @@ class SlackSink:
     def answer(self, method: str, asked: dict[str, Any]) -> dict[str, Any]:
         if method in self.refused:
             return {"ok": False, "error": self.refused[method]}
+        told = self._missing(method, asked)
+        if told:
+            return {"ok": False, "error": told}
         if method == "chat.postMessage":
             ts = f"{1_800_000_000 + len(self.messages)}.000100"
             self.messages[ts] = {**asked, "ts": ts}
@@ -69,6 +80,15 @@ class SlackSink:
         threads = {asked["ts"]} if method == "conversations.replies" else {None}
         found = [one for one in self.messages.values() if one.get("thread_ts") in threads]
         return {"ok": True, "messages": found[::-1]}
+
+    def _missing(self, method: str, asked: dict[str, Any]) -> str:
+        """What Slack says of a first message that isn't in that conversation, "" if it is."""
+        names = {"chat.update": "ts", "chat.postMessage": "thread_ts"}
+        parent = asked.get(names.get(method, "ts")) if method != "conversations.history" else None
+        found = self.messages.get(parent or "", {})
+        if not parent or found.get("channel") == asked["channel"]:
+            return ""
+        return "message_not_found" if method == "chat.update" else "thread_not_found"
 
 
 def _read(handler: BaseHTTPRequestHandler) -> dict[str, Any]:
@@ -128,3 +148,38 @@ def slack_sink() -> Iterator[SlackSink]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def buttons(message: dict[str, Any]) -> list[str]:
+    rows = [one for one in message["blocks"] if one["type"] == "actions"]
+    return [one["action_id"] for row in rows for one in row["elements"]]
+
+
+def press(
+    client: Client,
+    channel: Channel,
+    episode: Episode,
+    *,
+    action: str = "headworks_acknowledge",
+    member: str = "U0000001",
+    age_s: float = 0,
+    at_s: int | None = None,
+    secret: str = SIGNING,
+    body: bytes | None = None,
+) -> int:
+    """Call as Slack does when somebody presses a button; the status of the answer."""
+    told = {
+        "type": "block_actions",
+        "user": {"id": member, "username": "ann"},
+        "actions": [{"action_id": action, "value": episode.pk}],
+    }
+    body = body or urlencode({"payload": json.dumps(told)}).encode()
+    at = str(at_s or int(timezone.now().timestamp() - age_s))
+    signed = hmac.new(secret.encode(), f"v0:{at}:".encode() + body, hashlib.sha256).hexdigest()
+    response = client.post(
+        f"/hooks/slack/{channel.pk}/",
+        body,
+        content_type="application/x-www-form-urlencoded",
+        headers={"X-Slack-Request-Timestamp": at, "X-Slack-Signature": f"v0={signed}"},
+    )
+    return response.status_code

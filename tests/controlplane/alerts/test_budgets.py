@@ -177,3 +177,29 @@ def test_more_money_ends_it_and_less_left_is_told_anew(
     clock.pass_s(2 * 86_400)
     clock.looks(1)
     assert fired() == [80, 80]
+
+
+def test_who_passes_a_threshold_after_many_others_is_told_and_nobody_is_dropped(
+    make_budget: Callable[..., Budget],
+    make_rule: Make,
+    hook: Channel,
+    spender: Spender,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("controlplane.selectors.budget_places.MOST_ACCOUNTS", 2)
+    monkeypatch.setattr("controlplane.alerting.base.MOST_PLACES", 2)
+    budget = make_budget("end_user", thresholds_percent=[50, 100])
+    make_rule(name="spent", kind="budget_used", scope="budget", channels=["hook"], threshold=100)
+    for user, cents in (("ann", 150), ("bob", 140), ("cid", 130), ("dee", 120), ("eve", 100)):
+        spender.spends(cents, end_user=user)
+    spender.spends(99, end_user="fay")
+    clock.looks(4)
+    held = Episode.objects.exclude(state="resolved")
+    assert (held.count(), Episode.objects.count()) == (5, 5)
+    spender.spends(1, end_user="fay")
+    clock.looks(4)
+    assert (held.count(), Episode.objects.count()) == (6, 6)
+    Budget.objects.filter(pk=budget.pk).update(amount_nanousd=1_000 * CENT)
+    clock.looks(1)
+    assert held.count() == 0

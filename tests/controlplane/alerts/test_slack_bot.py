@@ -1,17 +1,13 @@
 """A bot of Slack: a thread an alert, buttons that are acted on once, and nothing sent twice."""
 
-import hashlib
-import hmac
 import json
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
-from urllib.parse import urlencode
 
 import pytest
 from django.test import Client
 from django.utils import timezone
-from redis import Redis
 
 from controlplane.models import AuditEntry, Channel, Delivery, Episode, Organisation, Role, User
 from controlplane.services import deliveries
@@ -22,76 +18,11 @@ from controlplane.services.deliveries import resend, send_test
 from controlplane.services.users import create_user, update_user
 from inference.contract.kinds import WorkerState
 from tests.controlplane.alerts.conftest import Clock
-from tests.controlplane.alerts.slack_sink import CONVERSATION, TOKEN, Fault, SlackSink
-from tests.controlplane.fleet import put_directory, worker
+from tests.controlplane.alerts.slack_sink import Fault, SlackSink, buttons, press
 
 pytestmark = pytest.mark.slow
 
-SIGNING = "CANARY-signing-secret-of-slack"
 Fleet = Callable[[WorkerState], None]
-
-
-@pytest.fixture
-def bot(slack: SlackSink, actor: Actor, organisation: Organisation, state_store: Redis) -> Channel:
-    return create_channel(
-        actor,
-        organisation=organisation,
-        name="bot",
-        kind="slack_bot",
-        secret=TOKEN,
-        conversation=CONVERSATION,
-        signing_secret=SIGNING,
-    )
-
-
-@pytest.fixture
-def fleet(pool: Any, state_store: Redis) -> Fleet:
-    return lambda state: put_directory(state_store, worker(f"{pool['id']}-0", state))
-
-
-@pytest.fixture
-def fired(make_rule: Callable[..., Any], bot: Channel, fleet: Fleet, clock: Clock) -> Episode:
-    """An alert that was told by the bot."""
-    make_rule(channels=["bot"], runbook="https://wiki.example.com/down")
-    fleet(WorkerState.FAILED)
-    clock.looks(1)
-    clock.sends()
-    return Episode.objects.get()
-
-
-def buttons(message: dict[str, Any]) -> list[str]:
-    rows = [one for one in message["blocks"] if one["type"] == "actions"]
-    return [one["action_id"] for row in rows for one in row["elements"]]
-
-
-def press(
-    client: Client,
-    channel: Channel,
-    episode: Episode,
-    *,
-    action: str = "headworks_acknowledge",
-    member: str = "U0000001",
-    age_s: float = 0,
-    at_s: int | None = None,
-    secret: str = SIGNING,
-    body: bytes | None = None,
-) -> int:
-    """Call as Slack does when somebody presses a button; the status of the answer."""
-    told = {
-        "type": "block_actions",
-        "user": {"id": member, "username": "ann"},
-        "actions": [{"action_id": action, "value": episode.pk}],
-    }
-    body = body or urlencode({"payload": json.dumps(told)}).encode()
-    at = str(at_s or int(timezone.now().timestamp() - age_s))
-    signed = hmac.new(secret.encode(), f"v0:{at}:".encode() + body, hashlib.sha256).hexdigest()
-    response = client.post(
-        f"/hooks/slack/{channel.pk}/",
-        body,
-        content_type="application/x-www-form-urlencoded",
-        headers={"X-Slack-Request-Timestamp": at, "X-Slack-Signature": f"v0={signed}"},
-    )
-    return response.status_code
 
 
 def test_an_alert_is_a_thread_whose_first_message_says_how_it_is(
@@ -149,6 +80,36 @@ def test_who_acts_is_the_person_that_is_mapped_with_his_own_roles(
     press(client, bot, fired, member="U0000003")
     fired.refresh_from_db()
     assert fired.state == "snoozed"
+
+
+def test_nobody_from_elsewhere_is_named_and_no_member_is_made_up(
+    fired: Episode, bot: Channel, slack: SlackSink, client: Client, actor: Actor
+) -> None:
+    user = create_user(actor, username="root", password="a long pass 1")
+    update_user(actor, user_id=user.pk, changes={"slack_id": "U0000009"})
+    User.objects.filter(pk=user.pk).update(is_superuser=True)
+    for made_up in ("", "u0000009", "U0000009 ", "U1", "B0000009"):
+        assert press(client, bot, fired, member=made_up) == 200
+    fired.refresh_from_db()
+    assert fired.state == "open"
+    press(client, bot, fired, member="U0000009")
+    entry = AuditEntry.objects.filter(noun="alerts").get()
+    assert (entry.actor_kind, entry.actor_label) == ("slack", "Slack: ann")
+    assert entry.reason == "By a button in Slack, channel bot."
+    Channel.objects.update(is_enabled=False)
+    assert press(client, bot, fired, action="headworks_snooze") == 404
+
+
+def test_calls_are_answered_whatever_their_time_and_the_key_are(
+    fired: Episode, bot: Channel, client: Client
+) -> None:
+    assert press(client, bot, fired, at_s=10**400) == 401
+    at_s = int(timezone.now().timestamp())
+    Channel.objects.update(secret="not sealed by this key")
+    assert press(client, bot, fired, at_s=at_s) == 200
+    assert press(client, bot, fired, at_s=at_s) == 200, "and nobody can be told"
+    Channel.objects.update(signing_secret="not sealed by this key")
+    assert press(client, bot, fired) == 503
 
 
 def test_a_call_counts_if_it_is_signed_fresh_and_new(
