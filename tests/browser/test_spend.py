@@ -1,7 +1,7 @@
 """Spending as a person meets it, in a real browser."""
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -9,6 +9,8 @@ from playwright.sync_api import expect
 
 from controlplane.models import Request, Role, User
 from controlplane.services.actors import Actor
+from controlplane.services.models import create_model
+from controlplane.services.prices import create_price, update_price
 from controlplane.services.users import grant_role
 from inference.contract.events import End
 from tests.browser.conftest import USER, Console, Visitor
@@ -60,7 +62,13 @@ def test_a_month_is_drawn_and_leads_from_a_day_to_its_requests(
         60,
         "all is recorded",
     )
-    month = time.strftime("%Y-%m", time.gmtime(now_ms / 1000 - 9 * 86_400))
+    begins = datetime.fromtimestamp(now_ms / 1000, UTC) - timedelta(days=9)
+    month = f"{begins:%Y-%m}"
+    model = create_model(actor, organisation=console.organisation, name="large")
+    amounts = {"input_nanousd_per_mtok": 10**9, "output_nanousd_per_mtok": 4 * 10**9}
+    price = create_price(actor, model=model, effective_from=begins - timedelta(days=90), **amounts)
+    changes = {"reasoning_output_nanousd_per_mtok": 6 * 10**9, "effective_from": begins}
+    update_price(actor, price_id=price.pk, changes=changes)
     visitor.go(f"/spend/?group_by=route&month={month}")
     expect(page.get_by_role("heading", name="Spent by when")).to_be_visible()
     lines = page.locator("#course .scatterlayer .trace path.js-line")
@@ -68,6 +76,8 @@ def test_a_month_is_drawn_and_leads_from_a_day_to_its_requests(
     assert max(heights(visitor)) > 20
     expect(page.locator("#by-day .scatterlayer .points path").first).to_be_attached()
     expect(page.locator("#days .crit").first).to_contain_text("above the usual")
+    expect(page.locator("#prices li")).to_contain_text("large reasoning as the output, from then")
+    expect(page.locator("#course .shapelayer path").first).to_be_attached()
     visitor.look_at("spend", shots)
     page.locator("#days tbody a").first.click()
     expect(page.locator("#hours tbody tr").first).to_be_visible()
