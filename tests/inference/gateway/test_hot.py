@@ -128,6 +128,8 @@ class Pair:
         books.openings.clear()
         books.ends.clear()
         gateway.connections.close()  # a kept connection would be tried once more
+        for worker in gateway.fleet.ready("pool_a"):
+            worker.breaker.take_back()  # one that is set aside comes back by the time
         wire, is_closed = await Client(gateway, self._upstream).run(script)
         await gateway.wait_for(lambda: not gateway.tasks)
         return Seen(
