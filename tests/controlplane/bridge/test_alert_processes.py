@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -88,10 +89,10 @@ def watched(
 
 
 @pytest.fixture
-def with_private(monkeypatch: pytest.MonkeyPatch, settings: object) -> None:
+def with_private(settings: Any) -> None:
     """Let the channels of this process lead to loopback, as those of the others may."""
-    values = settings.HEADWORKS.model_copy(update={"allow_private_webhooks": True})  # type: ignore[attr-defined]
-    monkeypatch.setattr(settings, "HEADWORKS", values)
+    told = settings.HEADWORKS.model_copy(update={"allow_private_webhooks": True})
+    settings.HEADWORKS = told
 
 
 def spend(recording: Recording, organisation: Organisation, numbers: range) -> None:
