@@ -124,12 +124,10 @@ class Pair:
         self._upstream.reset()
         self._upstream.play(*script.behaviours)
         random.seed(0)
-        books = gateway.books
-        books.openings.clear()
-        books.ends.clear()
+        gateway.books.openings.clear()
+        gateway.books.ends.clear()
         gateway.connections.close()  # a kept connection would be tried once more
-        for worker in gateway.fleet.ready("pool_a"):
-            worker.breaker.take_back()  # one that is set aside comes back by the time
+        gateway.fleet.ready("pool_a")[0].breaker.take_back()  # it would come back by the time
         wire, is_closed = await Client(gateway, self._upstream).run(script)
         await gateway.wait_for(lambda: not gateway.tasks)
         return Seen(
@@ -139,8 +137,8 @@ class Pair:
                 (call.method, call.path, call.headers | {"host": ""}, call.body)
                 for call in self._upstream.calls
             ],
-            list(books.openings),
-            [timeless(end) for end in books.ends],
+            list(gateway.books.openings),
+            [timeless(end) for end in gateway.books.ends],
             counts(gateway),
             gateway.inflight,
         )
@@ -378,7 +376,7 @@ def pair(_upstreams: tuple[Upstream, Upstream]) -> Iterator[Pair]:
 
 
 def check(pair: Pair, script: Script) -> None:
-    hot, plain = (pair.drive(one, script) for one in (pair.hot, pair.plain))
+    hot, plain = pair.drive(pair.hot, script), pair.drive(pair.plain, script)
     for name in Seen.__annotations__:
         left, right = getattr(hot, name), getattr(plain, name)
         assert left == right, f"{name}: {left!r} but by ASGI {right!r}, of {script}"
