@@ -17,6 +17,7 @@ from controlplane.models.budgets import (
     BudgetReading,
     BudgetUpkeep,
 )
+from controlplane.models.caches import CachePolicy, Purge
 from controlplane.models.channels import Channel, Delivery, RuleChannel, SlackCall
 from controlplane.models.corrections import Repricing, RepricingState, SpendCorrection
 from controlplane.models.gateways import GatewaySetting
@@ -68,6 +69,7 @@ __all__ = [
     "BudgetEffect",
     "BudgetReading",
     "BudgetUpkeep",
+    "CachePolicy",
     "CatalogueModel",
     "Channel",
     "Charge",
@@ -96,6 +98,7 @@ __all__ = [
     "Price",
     "PriceVersion",
     "Project",
+    "Purge",
     "Replay",
     "ReplayState",
     "ReportExport",

@@ -1,0 +1,12 @@
+"""Upkeep of the caches' configuration."""
+
+from celery import shared_task
+from django.utils import timezone
+
+from controlplane.services import purges
+
+
+@shared_task(name="caches.forget_purges")
+def forget_purges() -> int:
+    """Remove the purges that nothing kept can be older than."""
+    return purges.forget_purges(timezone.now())
