@@ -68,6 +68,19 @@ def record_spending(ends: Sequence[End], *, now: datetime) -> None:
         _write(spending_of(ends, budgets, zones), now)
 
 
+def add_spending(
+    ends: Sequence[End], budgets: Sequence[BudgetRecord], time_zone: str, now: datetime
+) -> int:
+    """Add what these ends spent on the accounts of some budgets of one organisation alone.
+
+    Returns how many accounts that is.
+    """
+    zones = {one.organisation_id: zone_of(time_zone) for one in budgets}
+    found = spending_of(ends, {home: budgets for home in zones}, zones)
+    _write(found, now)
+    return len(found)
+
+
 def correct_spending(changed: Sequence[End], newly_known: Sequence[End], *, now: datetime) -> None:
     """Add what the charges of these ends say to the accounts, of attempts that were counted before.
 
