@@ -96,6 +96,29 @@ def test_a_budget_is_never_passed_while_the_store_stands_still_and_dies(fleet: F
         assert caller.statuses[200] == 30 - 1
 
 
+def test_a_budget_that_is_put_to_the_test_is_proved_by_every_gateway_process(fleet: Fleet) -> None:
+    api = fleet.installation.api
+    document = {
+        "name": f"tested-{token_hex(4)}",
+        "scopes": [{"subject": "end_user", "subject_id": None}],
+        "amount_nanousd": str(AMPLE),
+        "period": "month",
+    }
+    path = f"/budgets/{api('POST', '/budgets/', document)['id']}/"
+    try:
+        wait_applied(fleet)
+        wait_until(
+            lambda: api("GET", f"{path}status/")["is_checked"], SOON_S, "the store to be told"
+        )
+        steps = {one["name"]: one for one in api("POST", f"{path}test/", {})["steps"]}
+    finally:
+        api("DELETE", path)
+        wait_applied(fleet)
+    for name in ("published", "counts", "warns", "accrues", "blocks", "gateways"):
+        assert steps[name]["state"] == "ok", steps[name]
+    assert "and less than the $0.000000002 it may cost is left until" in steps["gateways"]["words"]
+
+
 def test_an_emptied_store_is_told_what_was_spent_and_lets_nobody_pass_a_budget(
     fleet: Fleet,
 ) -> None:
