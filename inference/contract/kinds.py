@@ -257,6 +257,27 @@ class PurgeKind(Kind):
     ENTRY = "entry"
 
 
+class ExperimentUnit(Kind):
+    """What is assigned to a variant, and keeps it: the end user or session that a caller names,
+    the API key, or each request by itself.
+    """
+
+    USER = "user"
+    SESSION = "session"
+    KEY = "key"
+    REQUEST = "request"
+
+
+class ExperimentMode(Kind):
+    """How an experiment's shares come about: people set them; callers get the control's answers and
+    the others are asked beside it; or they follow what was learned.
+    """
+
+    FIXED = "fixed"
+    SHADOW = "shadow"
+    BANDIT = "bandit"
+
+
 class DegradationStep(Kind):
     """What a route does less well to serve more, in the order in which steps are taken."""
 

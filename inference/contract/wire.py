@@ -137,7 +137,10 @@ SECTIONS = (
     "switches",
     "caches",
     "purges",
+    "experiments",
 )
 
-LATER_SECTIONS = frozenset({"gateways", "limits", "budgets", "switches", "caches", "purges"})
+LATER_SECTIONS = frozenset(
+    {"gateways", "limits", "budgets", "switches", "caches", "purges", "experiments"}
+)
 """Sections that manifests written before they existed lack: then they are empty."""
