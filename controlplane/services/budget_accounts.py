@@ -85,7 +85,7 @@ def add_spending(spendings: Sequence[Spending], *, now: datetime) -> None:
     _upsert(BudgetBucket, columns, ("key", "at"), buckets, sums=("spent_nanousd",))
 
 
-def add_spending(
+def add_spending_of(
     ends: Sequence[End], budgets: Sequence[BudgetRecord], time_zone: str, now: datetime
 ) -> int:
     """Add what these ends spent on the accounts of some budgets of one organisation alone.
@@ -94,7 +94,7 @@ def add_spending(
     """
     zones = {one.organisation_id: zone_of(time_zone) for one in budgets}
     found = spending_of(ends, {home: budgets for home in zones}, zones)
-    _write(found, now)
+    add_spending(found, now=now)
     return len(found)
 
 
