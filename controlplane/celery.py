@@ -118,5 +118,10 @@ app.conf.beat_schedule = {
         "schedule": 3_600.0,
         "options": {"expires": 3_600},
     },
+    "forget-old-similarities": {
+        "task": "caches.forget_similarities",
+        "schedule": 3_600.0,
+        "options": {"expires": 3_600},
+    },
     "heartbeat": {"task": "jobs.heartbeat", "schedule": 10.0, "options": {"expires": 10}},
 }

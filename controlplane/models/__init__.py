@@ -17,6 +17,7 @@ from controlplane.models.budgets import (
     BudgetReading,
     BudgetUpkeep,
 )
+from controlplane.models.cache_usage import CacheHour, CacheSimilarity, FalseHit
 from controlplane.models.caches import CachePolicy, Purge
 from controlplane.models.channels import Channel, Delivery, RuleChannel, SlackCall
 from controlplane.models.corrections import Repricing, RepricingState, SpendCorrection
@@ -69,7 +70,9 @@ __all__ = [
     "BudgetEffect",
     "BudgetReading",
     "BudgetUpkeep",
+    "CacheHour",
     "CachePolicy",
+    "CacheSimilarity",
     "CatalogueModel",
     "Channel",
     "Charge",
@@ -77,6 +80,7 @@ __all__ = [
     "ConfigSection",
     "Delivery",
     "Episode",
+    "FalseHit",
     "GatewaySetting",
     "GpuPrice",
     "Installation",

@@ -1,6 +1,7 @@
 """The pages of cache policies and purges: what is reviewed, warned of, saved and told."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,8 +12,11 @@ from controlplane.services.caches import create_policy
 from controlplane.services.keys import create_key
 from controlplane.services.pools import create_pool
 from controlplane.services.routes import TargetChoice, create_route
+from inference.contract.events import CacheUse
+from inference.contract.kinds import CacheOutcome, CacheTier
 from tests.controlplane.console.conftest import Reader
 from tests.controlplane.console.flows import Flow, words_of
+from tests.controlplane.ledger_events import make_end
 
 pytestmark = pytest.mark.slow
 
@@ -146,3 +150,31 @@ def test_a_policy_in_use_is_not_removed(operator: Reader, route: Route, actor: A
     flow = Flow(operator.client, f"/caches/{policy.pk}/delete/")
     assert flow.send("save", confirm="answers", reason="unused").status_code == 302
     assert not CachePolicy.objects.exists()
+
+
+def test_a_request_says_what_the_cache_did_and_saved(operator: Reader, actor: Actor) -> None:
+    policy = create_policy(actor, organisation=operator.organisation, name="answers")
+    use = CacheUse(
+        policy.pk,
+        CacheOutcome.HIT,
+        tier=CacheTier.LOCAL,
+        entry_id="e_1",
+        age_ms=12_000,
+        saved_prompt_tokens=1_846,
+        saved_completion_tokens=182,
+        saved_nanousd=487_200,
+        saved_ms=3_692.2,
+    )
+    end = make_end(1, charges=(), cache=use)
+    check = replace(use, outcome=CacheOutcome.CHECKED, similarity=0.93, agreed=False)
+    operator.record(end, make_end(2, cache=check), make_end(3))
+    listed = words_of(operator.page("/requests/?last=ever"))
+    assert "cache served from the cache (local)" in listed
+    assert "saved $0.0004872" in listed
+    told = words_of(operator.page(f"/requests/{end.event_id}/"))
+    assert "Policy answers Entry e_1 Age 12.0 s Saved $0.0004872 at today's price" in told
+    assert "Tokens saved, in / out 1,846 / 182 Time saved 3,692 ms" in told
+    checked = words_of(operator.page(f"/requests/{make_end(2).event_id}/"))
+    assert "said something else: a false hit" in checked
+    assert 'id="cache"' not in operator.page(f"/requests/{make_end(3).event_id}/")
+    assert make_end(2).event_id[-8:] not in operator.page("/requests/?last=ever&cache=hit")
