@@ -166,6 +166,21 @@ class BudgetAction(Kind):
     NOTIFY = "notify"
 
 
+class ProofVerdict(Kind):
+    """What a gateway process did with a made-up request under a copy of a budget that has next to
+    nothing left: refused it, made it wait, would have sent it to the cheaper model, or let it in.
+    Or it has no such budget, has it switched off, or can't ask the state store.
+    """
+
+    REFUSED = "refused"
+    SLOWED = "slowed"
+    CHEAPER = "cheaper"
+    LET_IN = "let_in"
+    UNKNOWN = "unknown"
+    OFF = "off"
+    AWAY = "away"
+
+
 class TooLong(Kind):
     """What a budget that blocks does with an answer that may cost more than is left: it refuses
     the request, or lowers its maximum to what is left buys.

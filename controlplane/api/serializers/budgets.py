@@ -12,8 +12,8 @@ from controlplane.api.serializers.strict import (
     StrictSerializer,
     whole,
 )
-from controlplane.bridge.budget_proof import ProofState
 from controlplane.decisions.budget_effects import Effect
+from controlplane.decisions.budget_proofs import ProofState
 from controlplane.decisions.budgets import BudgetState
 from controlplane.models.kinds import (
     budget_actions,

@@ -10,6 +10,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from controlplane.alerting.budget_proof import prove_budget
 from controlplane.api.pagination import BY_NAME
 from controlplane.api.serializers.budgets import (
     BudgetProofSerializer,
@@ -19,7 +20,6 @@ from controlplane.api.serializers.budgets import (
 )
 from controlplane.api.views.bulk import Bulk
 from controlplane.api.views.tenants import Changing, Creating, Removing
-from controlplane.bridge.budget_proof import prove_budget
 from controlplane.bridge.budget_status import read_status
 from controlplane.decisions.budgets import budget_words, scopes_words
 from controlplane.errors import Invalid
@@ -100,7 +100,11 @@ class BudgetView(Bulk, Creating, Changing, Removing):
     )
     @action(detail=True, methods=["post"], url_path="test", url_name="test")
     def put_to_the_test(self, request: Request, pk: str) -> Response:
-        """Prove that it counts, adds up, warns and acts; its channels get a test message."""
+        """Prove that it counts, warns, adds up and acts, in the store and at each gateway.
+
+        A copy with next to no amount is put to the test and taken back; its channels get a test
+        message. Four times a minute at most in one organisation (else 409).
+        """
         budget: Budget = self.get_object()
         self.require_write(self.noun, budget.organisation_id)
         steps = prove_budget(self.actor, budget, timezone.now())
