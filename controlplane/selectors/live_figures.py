@@ -75,7 +75,8 @@ class TrafficSeries:
     """One pool's traffic, or all traffic, a value a bucket.
 
     Rates are a second of the time the bucket has covered so far. `failures` are counts by error
-    code, `shed_per_s` rates by class of what was sent away for want of room. Percentiles are by
+    code, `shed_per_s` rates by class of what was sent away for want of room, `cache_hit_share` what
+    caches served of all they were asked for. Percentiles are by
     share (0.5, 0.95, 0.99) in ms, of the bucket and as many before it as `percentile_window_s`
     takes, None where the values are too few. Money is nano-USD an hour.
     """
@@ -92,6 +93,7 @@ class TrafficSeries:
     first_token_ms: Mapping[float, Values]
     output_token_ms: Mapping[float, Values]
     shed_per_s: Mapping[str, Values] = field(default_factory=dict)
+    cache_hit_share: Values = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,7 @@ class Summary:
     output_samples: int = 0
     failures: Mapping[str, int] = field(default_factory=dict)
     shed: Mapping[str, int] = field(default_factory=dict)
+    cache_hit_share: float | None = None
 
     def lacks_price(self, *, is_priced: bool) -> bool:
         """Whether 0 would be a lie: nothing was booked, and it had no price or there is none.
@@ -218,6 +221,7 @@ class Lines:
                 )
                 for one in PriorityClass
             },
+            cache_hit_share=_of(rates, "cache_hit_share"),
         )
 
     def _values(self, of_bin: Mapping[int, Tally], read: Callable[[Tally], float]) -> Values:
@@ -293,6 +297,7 @@ class Tiles:
             output_samples=sum(whole.output_token_ms.values()),
             failures={code: count for code, count in last.failures.items() if count},
             shed={priority: count for priority, count in last.shed.items() if count},
+            cache_hit_share=rates.cache_hit_share if rates else None,
         )
 
     def _gauges(self, pool_id: str | None) -> list[dict[str, float | None]]:

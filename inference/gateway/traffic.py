@@ -39,6 +39,7 @@ class _Counts:
     first_token_ms: dict[int, int] = field(default_factory=dict)
     output_token_ms: dict[int, int] = field(default_factory=dict)
     shed: dict[str, int] = field(default_factory=dict)
+    cached: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -84,6 +85,9 @@ class TrafficCounter:
         counts.requests += 1
         if end.outcome is not Outcome.OK:
             _add_failure(counts, end)
+        if end.cache is not None:
+            outcome = end.cache.outcome.value
+            counts.cached[outcome] = counts.cached.get(outcome, 0) + 1
         has_unknown_cost = False
         for charge in charges:
             usage, cost, its = charge.usage, charge.cost_nanousd, counts
@@ -178,4 +182,5 @@ def _record(at: int, place: _Place, counts: _Counts) -> Traffic:
         first_token_ms=dict(counts.first_token_ms),
         output_token_ms=dict(counts.output_token_ms),
         shed=dict(counts.shed),
+        cached=dict(counts.cached),
     )

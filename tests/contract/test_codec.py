@@ -43,7 +43,7 @@ GOLDEN = Path(__file__).parent / "golden"
 OLD_VITALS = (
     *("vitals-without-gauges", "vitals-before-breakers"),
     *("vitals-before-requests", "vitals-before-queues", "vitals-before-sheds"),
-    "vitals-before-tiers",
+    *("vitals-before-tiers", "vitals-before-cached"),
 )
 OLD_POOLS = ("section-pools-before-breakers", "section-pools-before-endpoints")
 OLD_ROUTES = (
@@ -89,7 +89,7 @@ MAPPINGS = {
     *("sections", "engine_arguments", "inflight", "decision"),
     *("failures", "first_token_ms", "output_token_ms"),
     *("worker_restarts", "prefill_tokens", "breakers"),
-    *("queued", "oldest_wait_ms", "degraded", "shed", "ttl_s", "parameters"),
+    *("queued", "oldest_wait_ms", "degraded", "shed", "cached", "ttl_s", "parameters"),
 }
 
 every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda one: one.file)
@@ -114,17 +114,25 @@ def read_old(file: str) -> bytes:
 
 
 def test_vitals_of_earlier_writers_are_still_read() -> None:
-    traffic = tuple(replace(one, shed={}) for one in VITALS.traffic)
-    before_tiers = replace(VITALS, tiers=(), top_entries=())
+    before_cached = replace(
+        VITALS,
+        traffic=tuple(replace(one, cached={}) for one in VITALS.traffic),
+        workers=tuple(
+            replace(one, prefix_tokens_total=None, prefix_hits_total=None) for one in VITALS.workers
+        ),
+    )
+    traffic = tuple(replace(one, shed={}) for one in before_cached.traffic)
+    before_tiers = replace(before_cached, tiers=(), top_entries=())
     before_sheds = replace(before_tiers, traffic=traffic)
     before_queues = replace(before_sheds, queued={}, oldest_wait_ms={}, degraded={})
     before_requests = replace(before_queues, directory_token=None, requests=0)
     before_breakers = replace(
         before_requests, prefill_tokens={}, breakers={}, restart_generation=0, is_draining=False
     )
-    first, second, third, fourth, fifth, sixth = (
+    first, second, third, fourth, fifth, sixth, seventh = (
         codec.decode_vitals(read_old(file)) for file in OLD_VITALS
     )
+    assert seventh == before_cached
     assert sixth == before_tiers
     assert fifth == before_sheds
     assert fourth == before_queues
