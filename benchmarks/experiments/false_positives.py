@@ -21,7 +21,7 @@ from controlplane.decisions.experiments.design import MINIMUM_UNITS, USUAL_PLAN
 from controlplane.decisions.experiments.looks import FixedHorizon, Framework, tuned
 
 ALPHA = 0.05
-LOOKS = 200
+LOOKS = 100
 
 WORLDS: dict[str, World] = {
     "mean: cost of a request": mean,

@@ -14,6 +14,8 @@ from controlplane.decisions.experiments.tails import normal_quantile
 _MOST_UNITS = 1e15
 """Beyond this no number of units is said to be enough."""
 
+_PRECISE = 1e-4
+
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
@@ -55,10 +57,10 @@ def plan(
     if smallest == 0.0:
         return Plan(None, None, None)
     wide = multiplier_at_plan(looks, alpha) + normal_quantile(1.0 - power)
-    units = max(ceil(variance * (wide / smallest) ** 2), 2)
-    control = ceil(units * shares[0] / sum(shares))
-    by_arm = (control, max(units - control, 1))
-    return Plan(sum(by_arm), by_arm, days_left(sum(by_arm), units_a_day))
+    units = variance * (wide / smallest) ** 2
+    # rounded first: 5.000000001 by rounding is 5
+    by_arm = tuple(max(ceil(round(units * share / sum(shares), 6)), 1) for share in shares)
+    return Plan(sum(by_arm), (by_arm[0], by_arm[1]), days_left(sum(by_arm), units_a_day))
 
 
 def multiplier_at_plan(looks: Looks, alpha: float) -> float:
@@ -107,7 +109,7 @@ def units_needed(
         low, high = high, 2.0 * high
         if high > _MOST_UNITS:
             return None
-    while high - low > 1.0:
+    while high - low > max(1.0, _PRECISE * low):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if is_enough(middle) else (middle, high)
     return ceil(high)

@@ -18,8 +18,8 @@ class Rule(StrEnum):
     """Why. They are asked in this order; the first that holds decides."""
 
     SAMPLE_RATIO_MISMATCH = "sample_ratio_mismatch"
-    TOO_FEW_UNITS = "too_few_units"
     GUARDRAIL_HARMED = "guardrail_harmed"
+    TOO_FEW_UNITS = "too_few_units"
     NO_VARIANCE = "no_variance"
     HORIZON_AHEAD = "horizon_ahead"
     PRIMARY_WORSE = "primary_worse"
@@ -32,8 +32,8 @@ class Rule(StrEnum):
 
 _WHAT_TO_DO = {
     Rule.SAMPLE_RATIO_MISMATCH: Verdict.NOT_ENOUGH_DATA,
-    Rule.TOO_FEW_UNITS: Verdict.NOT_ENOUGH_DATA,
     Rule.GUARDRAIL_HARMED: Verdict.ROLL_BACK,
+    Rule.TOO_FEW_UNITS: Verdict.NOT_ENOUGH_DATA,
     Rule.NO_VARIANCE: Verdict.NOT_ENOUGH_DATA,
     Rule.HORIZON_AHEAD: Verdict.KEEP_RUNNING,
     Rule.PRIMARY_WORSE: Verdict.ROLL_BACK,
@@ -138,11 +138,11 @@ _Ruling = tuple[Rule, tuple[str, ...], str]
 
 def _first_rule(one: Standing) -> _Ruling:
     primary = (one.primary,)
+    if one.harmed:
+        return Rule.GUARDRAIL_HARMED, one.harmed, f"Worse than allowed: {', '.join(one.harmed)}."
     if one.fewest_units < one.minimum_units:
         words = f"Not enough data ({one.fewest_units:,}/{one.minimum_units:,})."
         return Rule.TOO_FEW_UNITS, primary, words
-    if one.harmed:
-        return Rule.GUARDRAIL_HARMED, one.harmed, f"Worse than allowed: {', '.join(one.harmed)}."
     if not one.is_comparable:
         words = f"{one.primary} is the same for all units, or unknown: nothing can be compared."
         return Rule.NO_VARIANCE, primary, words
