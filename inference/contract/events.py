@@ -6,7 +6,15 @@ not known or not applicable and is never the same as zero.
 
 from collections.abc import Mapping
 
-from inference.contract.kinds import ChargeKind, Endpoint, Outcome, PriorityClass, TaskClass
+from inference.contract.kinds import (
+    CacheOutcome,
+    CacheTier,
+    ChargeKind,
+    Endpoint,
+    Outcome,
+    PriorityClass,
+    TaskClass,
+)
 from inference.contract.values import terse
 
 Json = Mapping[str, object]
@@ -113,8 +121,40 @@ class Opening:
 
 
 @terse
+class CacheUse:
+    """What a cache policy did for a request.
+
+    `tier` is where the answer was found, `entry_id` names it without telling its key, and `age_ms`
+    is its age. `similarity` is of the nearest that was found, also where `refused_by` (a guard's
+    name, or `threshold`) kept it from being used. `agreed` is of a check: whether the fresh answer
+    said the same.
+
+    What was saved is the tokens of the answer that was kept, their cost at today's price of the
+    intended target, and the time it had taken. Of embeddings, `inputs_hit` of `inputs` were kept.
+    """
+
+    policy_id: str
+    outcome: CacheOutcome
+    tier: CacheTier | None = None
+    entry_id: str | None = None
+    age_ms: int | None = None
+    similarity: float | None = None
+    refused_by: str | None = None
+    agreed: bool | None = None
+    saved_prompt_tokens: int | None = None
+    saved_completion_tokens: int | None = None
+    saved_nanousd: int | None = None
+    saved_ms: float | None = None
+    inputs: int | None = None
+    inputs_hit: int | None = None
+
+
+@terse
 class End:
     """How a request ended; exactly one an event id. `decision` is the record Explain shows too.
+
+    One that a cache answered had no opening, has no charges and ended well. `cache` is None where
+    no policy bore on the request.
 
     `journal` and `seq` say where it stands: `seq` counts the ends of one journal from 1 without a
     gap, so that the recorder can say up to where it has committed all of it.
@@ -136,3 +176,4 @@ class End:
     decision: Json | None = None
     journal: str = ""
     seq: int = 0
+    cache: CacheUse | None = None

@@ -122,7 +122,9 @@ SECTIONS = (
     "limits",
     "budgets",
     "switches",
+    "caches",
+    "purges",
 )
 
-LATER_SECTIONS = frozenset({"gateways", "limits", "budgets", "switches"})
+LATER_SECTIONS = frozenset({"gateways", "limits", "budgets", "switches", "caches", "purges"})
 """Sections that manifests written before they existed lack: then they are empty."""

@@ -13,6 +13,7 @@ from inference.contract.params import (
     MINUTES_A_DAY,
     ROUTE_BOUNDS,
     ROUTE_NAME_PATTERN,
+    SIMILARITY_BOUND,
     TAG_PATTERN,
     TARGET_BOUNDS,
 )
@@ -74,6 +75,13 @@ def _findings_in_route(snapshot: ConfigSnapshot, route: RouteRecord) -> Iterator
     if len(set(route.degradation)) < len(route.degradation):
         yield "degradation", "duplicate", "A step is listed twice."
     yield from _findings_in_rules(snapshot, route)
+    if route.cache_policy_id is not None:
+        policy = snapshot.cache_policies.get(route.cache_policy_id)
+        if policy is None:
+            yield "cache_policy_id", "unknown", "There is no such cache policy."
+        elif policy.organisation_id != route.organisation_id:
+            yield "cache_policy_id", "foreign", "The policy belongs to another organisation."
+    yield from out_of_bounds(route, {"similarity_min": SIMILARITY_BOUND})
 
 
 def _findings_in_targets(

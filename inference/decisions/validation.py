@@ -29,6 +29,7 @@ from inference.contract.snapshot import (
     PriceRecord,
 )
 from inference.contract.wire import section_names
+from inference.decisions.cache_problems import cache_problems, purge_problems
 from inference.decisions.egress import problem_with_address
 from inference.decisions.endpoints import OFFERS, PATHS
 from inference.decisions.engine import problems_with
@@ -74,12 +75,14 @@ _REFERS_TO: Mapping[str, frozenset[str]] = {
     "models": frozenset(("organisations",)),
     "prices": frozenset(("organisations", "models", "pools")),
     "pools": frozenset(("organisations", "models")),
-    "routes": frozenset(("organisations", "pools")),
+    "routes": frozenset(("organisations", "pools", "caches")),
     "keys": frozenset(("organisations",)),
     "gateways": frozenset(),
     "limits": frozenset(("organisations",)),
     "budgets": frozenset(("organisations",)),
     "switches": frozenset(("organisations",)),
+    "caches": frozenset(("organisations",)),
+    "purges": frozenset(("organisations",)),
 }
 
 
@@ -342,4 +345,6 @@ _CHECKS: Mapping[str, _Check] = {
     "limits": limit_problems,
     "budgets": budget_problems,
     "switches": switch_problems,
+    "caches": cache_problems,
+    "purges": purge_problems,
 }

@@ -6,6 +6,8 @@ from inference.contract.kinds import (
     BudgetAction,
     BudgetPeriod,
     BudgetSubject,
+    CacheScope,
+    CacheTier,
     DegradationStep,
     Endpoint,
     Enforcement,
@@ -15,6 +17,7 @@ from inference.contract.kinds import (
     PoolPower,
     PriorityClass,
     Provisioner,
+    PurgeKind,
     Scope,
     Strategy,
     SwitchSubject,
@@ -27,6 +30,7 @@ from inference.contract.kinds import (
 from inference.contract.snapshot import (
     BudgetRecord,
     BudgetScope,
+    CachePolicyRecord,
     GatewayRecord,
     KeyDigest,
     KeyRecord,
@@ -37,6 +41,7 @@ from inference.contract.snapshot import (
     OrganisationRecord,
     PoolRecord,
     PriceRecord,
+    PurgeRecord,
     RouteRecord,
     RuleRecord,
     ScheduleRecord,
@@ -160,6 +165,8 @@ ROUTES = (
         max_queued=50,
         hedge_after_ms=900,
         degradation=(DegradationStep.TRIM_BATCH, DegradationStep.SHED_BATCH),
+        cache_policy_id="cch_a",
+        similarity_min=0.95,
     ),
 )
 KEYS = (
@@ -224,6 +231,33 @@ BUDGETS = (
 SWITCHES = (
     SwitchRecord("sw_a", "org_a", SwitchSubject.ROUTE, "rt_a", "maintenance", 1_764_500_900.5),
     SwitchRecord("sw_b", "org_a", SwitchSubject.ORGANISATION),
+)
+CACHE_POLICIES = (
+    CachePolicyRecord(
+        id="cch_a",
+        organisation_id="org_a",
+        name="answers to questions",
+        tiers=(CacheTier.LOCAL, CacheTier.SHARED, CacheTier.SEMANTIC, CacheTier.EMBEDDING),
+        scope=CacheScope.TEAM,
+        ttl_s={TaskClass.FACTUAL: 3_600, TaskClass.CREATIVE: 0},
+        stores_sampled=True,
+        stores_tool_calls=True,
+        serves_out_of_budget=False,
+        similarity_min=0.9,
+        check_percent=5.5,
+        stale_s=60,
+        bypass=(MatchRecord(tags=("app=search",)), MatchRecord(headers=(("x-region", "eu"),))),
+        max_entry_bytes=65_536,
+        memory_percent=50,
+        edge_s=30,
+        is_enabled=False,
+    ),
+    CachePolicyRecord("cch_b", "org_a", "all that is usual"),
+)
+PURGES = (
+    PurgeRecord("pur_a", "org_a", PurgeKind.NAMESPACE, "docs/v1", 7),
+    PurgeRecord("pur_b", "org_a", PurgeKind.NAMESPACE, "docs/v1", 9),
+    PurgeRecord("pur_c", "org_a", PurgeKind.TAG, "app=search", 8),
 )
 GATEWAYS = (GatewayRecord("gw-1", 2, is_drained=True),)
 MANIFEST = Manifest(

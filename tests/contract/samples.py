@@ -6,10 +6,12 @@ from functools import partial
 from typing import Any
 
 from inference.contract import codec
-from inference.contract.events import Charge, End, Opening, Origin, PriceUsed, Usage
+from inference.contract.events import CacheUse, Charge, End, Opening, Origin, PriceUsed, Usage
 from inference.contract.fleet import Directory, WorkerEntry
 from inference.contract.kinds import (
     BreakerState,
+    CacheOutcome,
+    CacheTier,
     ChargeKind,
     Endpoint,
     Outcome,
@@ -18,9 +20,10 @@ from inference.contract.kinds import (
     TaskClass,
     WorkerState,
 )
-from inference.contract.vitals import Applied, Traffic, Vitals, WorkerGauges
+from inference.contract.vitals import Applied, TierGauge, TopEntry, Traffic, Vitals, WorkerGauges
 from tests.contract.configuration import (
     BUDGETS,
+    CACHE_POLICIES,
     GATEWAYS,
     KEYS,
     LIMITS,
@@ -29,6 +32,7 @@ from tests.contract.configuration import (
     ORGANISATIONS,
     POOLS,
     PRICES,
+    PURGES,
     ROUTES,
     SWITCHES,
 )
@@ -115,6 +119,33 @@ END = End(
     decision={"strategy": "weighted", "u": 0.25},
     journal="jnl_00",
     seq=42,
+    cache=CacheUse("cch_a", CacheOutcome.MISS, similarity=0.93, refused_by="numbers"),
+)
+CACHED_END = End(
+    event_id="req_01kb9",
+    at_ms=1_764_500_004_002,
+    received_at_ms=1_764_500_004_000,
+    origin=ORIGIN,
+    outcome=Outcome.OK,
+    http_status=200,
+    charges=(),
+    total_ms=2.0,
+    cache=CacheUse(
+        policy_id="cch_a",
+        outcome=CacheOutcome.STALE,
+        tier=CacheTier.SEMANTIC,
+        entry_id="ce_00",
+        age_ms=1_000,
+        similarity=0.96875,
+        refused_by="names",
+        agreed=False,
+        saved_prompt_tokens=10,
+        saved_completion_tokens=0,
+        saved_nanousd=2_000,
+        saved_ms=1_900.5,
+        inputs=3,
+        inputs_hit=2,
+    ),
 )
 REFUSED_END = End(
     event_id="req_01kb8",
@@ -206,6 +237,29 @@ VITALS = Vitals(
     queued={"pool_p": 4},
     oldest_wait_ms={"pool_p": 1_250.5},
     degraded={"rt_a": 1},
+    tiers=(
+        TierGauge(
+            tier=CacheTier.LOCAL,
+            entries=3,
+            bytes=4_096,
+            bytes_max=64 * 1_048_576,
+            evictions_total=2,
+            errors_total=1,
+        ),
+        TierGauge(tier=CacheTier.SHARED, is_down=True),
+    ),
+    top_entries=(
+        TopEntry(
+            entry_id="ce_00",
+            policy_id="cch_a",
+            route_id="rt_a",
+            tier=CacheTier.LOCAL,
+            hits=12,
+            bytes=1_024,
+            stored_at=1_764_500_000.5,
+            saved_nanousd=24_000,
+        ),
+    ),
 )
 
 
@@ -236,8 +290,11 @@ DOCUMENTS = (
     _section("limits", LIMITS),
     _section("budgets", BUDGETS),
     _section("switches", SWITCHES),
+    _section("caches", CACHE_POLICIES),
+    _section("purges", PURGES),
     Document("opening", OPENING, codec.encode_event, codec.decode_opening),
     Document("end", END, codec.encode_event, codec.decode_end),
+    Document("end-cached", CACHED_END, codec.encode_event, codec.decode_end),
     Document("end-refused", REFUSED_END, codec.encode_event, codec.decode_end),
     Document("directory", DIRECTORY, codec.encode_directory, codec.decode_directory),
     Document("vitals", VITALS, codec.encode_vitals, codec.decode_vitals),

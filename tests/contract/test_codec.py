@@ -10,17 +10,19 @@ import pytest
 
 from inference.contract import codec
 from inference.contract.codec import CodecError
-from inference.contract.kinds import PriorityClass, Strategy, TaskClass, TooLong
+from inference.contract.kinds import PriorityClass, PurgeKind, Strategy, TaskClass, TooLong
 from inference.contract.sealing import content_digest
 from inference.contract.snapshot import TargetRecord
 from inference.contract.wire import SECTIONS
 from tests.contract.configuration import (
     BUDGETS,
+    CACHE_POLICIES,
     KEYS,
     MANIFEST,
     ORGANISATIONS,
     POOLS,
     PRICES,
+    PURGES,
     ROUTES,
 )
 from tests.contract.samples import (
@@ -38,11 +40,12 @@ GOLDEN = Path(__file__).parent / "golden"
 OLD_VITALS = (
     *("vitals-without-gauges", "vitals-before-breakers"),
     *("vitals-before-requests", "vitals-before-queues", "vitals-before-sheds"),
+    "vitals-before-tiers",
 )
 OLD_POOLS = ("section-pools-before-breakers", "section-pools-before-endpoints")
 OLD_ROUTES = (
     *("section-routes-before-target-timeouts", "section-routes-before-keep-alive"),
-    "section-routes-before-rules",
+    *("section-routes-before-rules", "section-routes-before-caches"),
 )
 OLD_OPENING = "opening-before-attempts"
 BEFORE_LATER_FIELDS = {
@@ -56,11 +59,12 @@ BEFORE_LATER_FIELDS = {
         (replace(KEYS[0], tags=(), priority=PriorityClass.DEFAULT, default_task=None),),
     ),
     "opening-before-rules": (codec.decode_opening, replace(OPENING, origin=OLD_ORIGIN)),
-    "end-before-rules": (codec.decode_end, replace(END, origin=OLD_ORIGIN)),
+    "end-before-rules": (codec.decode_end, replace(END, origin=OLD_ORIGIN, cache=None)),
+    "end-before-caches": (codec.decode_end, replace(END, cache=None)),
     "end-refused-before-rules": (codec.decode_end, replace(REFUSED_END, origin=OLD_ORIGIN)),
 }
 WITH_NULLS = {
-    "end-with-nulls": (codec.decode_end, END),
+    "end-with-nulls": (codec.decode_end, replace(END, cache=None)),
     "end-refused-with-nulls": (codec.decode_end, REFUSED_END),
 }
 OLD_BUDGETS = "section-budgets-before-actions"
@@ -80,7 +84,7 @@ MAPPINGS = {
     *("sections", "engine_arguments", "inflight", "decision"),
     *("failures", "first_token_ms", "output_token_ms"),
     *("worker_restarts", "prefill_tokens", "breakers"),
-    *("queued", "oldest_wait_ms", "degraded", "shed"),
+    *("queued", "oldest_wait_ms", "degraded", "shed", "ttl_s"),
 }
 
 every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda one: one.file)
@@ -106,15 +110,17 @@ def read_old(file: str) -> bytes:
 
 def test_vitals_of_earlier_writers_are_still_read() -> None:
     traffic = tuple(replace(one, shed={}) for one in VITALS.traffic)
-    before_sheds = replace(VITALS, traffic=traffic)
+    before_tiers = replace(VITALS, tiers=(), top_entries=())
+    before_sheds = replace(before_tiers, traffic=traffic)
     before_queues = replace(before_sheds, queued={}, oldest_wait_ms={}, degraded={})
     before_requests = replace(before_queues, directory_token=None, requests=0)
     before_breakers = replace(
         before_requests, prefill_tokens={}, breakers={}, restart_generation=0, is_draining=False
     )
-    first, second, third, fourth, fifth = (
+    first, second, third, fourth, fifth, sixth = (
         codec.decode_vitals(read_old(file)) for file in OLD_VITALS
     )
+    assert sixth == before_tiers
     assert fifth == before_sheds
     assert fourth == before_queues
     assert third == before_requests
@@ -157,9 +163,13 @@ def test_budgets_of_earlier_writers_are_of_the_calendar_and_do_nothing_new() -> 
 
 
 def test_routes_of_earlier_writers_keep_their_strategy_and_their_time_outs() -> None:
-    first, second, third = (codec.decode_section("routes", read_old(file)) for file in OLD_ROUTES)
+    first, second, third, fourth = (
+        codec.decode_section("routes", read_old(file)) for file in OLD_ROUTES
+    )
+    before_caches = replace(ROUTES[0], cache_policy_id=None, similarity_min=None)
+    assert fourth == (before_caches,)
     before_rules = replace(
-        ROUTES[0],
+        before_caches,
         targets=tuple(replace(target, tier=0) for target in ROUTES[0].targets),
         aliases=(),
         rules=(),
@@ -277,7 +287,7 @@ def test_a_kind_outside_the_vocabulary_is_refused() -> None:
         codec.decode_section("routes", data.replace(b'"least_work"', b'"clairvoyant"'))
 
 
-@pytest.mark.parametrize("name", ["caches", "", "key", "keys2/7f"])
+@pytest.mark.parametrize("name", ["experiments", "", "key", "keys2/7f"])
 def test_an_unknown_section_is_refused(name: str) -> None:
     with pytest.raises(CodecError, match="unknown section"):
         codec.decode_section(name, b'{"v":1,"d":[]}')
@@ -320,6 +330,26 @@ def test_a_snapshot_from_before_gateways_had_records_has_none() -> None:
     sections = empty_sections()
     del sections["gateways"]
     assert codec.assemble(MANIFEST, sections).gateways == {}
+
+
+def test_a_snapshot_from_before_there_were_caches_has_no_policy() -> None:
+    sections = empty_sections()
+    del sections["caches"], sections["purges"]
+    snapshot = codec.assemble(MANIFEST, sections)
+    assert (snapshot.cache_policies, snapshot.purges, snapshot.purged) == ({}, {}, {})
+
+
+def test_purges_are_found_by_what_they_name_the_newest_of_each() -> None:
+    stranger = replace(PURGES[0], id="pur_d", organisation_id="org_b", epoch=10)
+    records = (*reversed(PURGES), stranger)
+    sections = empty_sections() | {"purges": codec.index_section("purges", records)}
+    policies = codec.index_section("caches", CACHE_POLICIES)
+    snapshot = codec.assemble(MANIFEST, sections | {"caches": policies})
+    assert snapshot.purged == {
+        "org_a": {(PurgeKind.NAMESPACE, "docs/v1"): 9, (PurgeKind.TAG, "app=search"): 8},
+        "org_b": {(PurgeKind.NAMESPACE, "docs/v1"): 10},
+    }
+    assert snapshot.cache_policies["cch_a"] is CACHE_POLICIES[0]
 
 
 def test_a_snapshot_without_one_of_its_sections_is_refused() -> None:
