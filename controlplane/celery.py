@@ -18,6 +18,7 @@ app.conf.imports = (
     "controlplane.tasks.heartbeat",
     "controlplane.tasks.idempotency",
     "controlplane.tasks.prices",
+    "controlplane.tasks.caches",
     "controlplane.tasks.ledger",
     "controlplane.tasks.replays",
     "controlplane.tasks.reports",
@@ -109,6 +110,16 @@ app.conf.beat_schedule = {
     "keep-budgets": {"task": "budgets.keep", "schedule": 5.0, "options": {"expires": 5}},
     "forget-old-budgets": {
         "task": "budgets.forget_old",
+        "schedule": 3_600.0,
+        "options": {"expires": 3_600},
+    },
+    "forget-old-purges": {
+        "task": "caches.forget_purges",
+        "schedule": 3_600.0,
+        "options": {"expires": 3_600},
+    },
+    "forget-old-similarities": {
+        "task": "caches.forget_similarities",
         "schedule": 3_600.0,
         "options": {"expires": 3_600},
     },

@@ -26,6 +26,9 @@ from inference.contract.kinds import (
     BudgetAction,
     BudgetPeriod,
     BudgetSubject,
+    CacheOutcome,
+    CacheScope,
+    CacheTier,
     DegradationStep,
     Endpoint,
     Enforcement,
@@ -35,6 +38,7 @@ from inference.contract.kinds import (
     PoolPower,
     PriorityClass,
     Provisioner,
+    PurgeKind,
     Scope,
     Strategy,
     SwitchSubject,
@@ -192,3 +196,19 @@ def export_states() -> Choices:
 
 def statement_states() -> Choices:
     return choices_of(StatementState)
+
+
+def cache_tiers() -> Choices:
+    return choices_of(CacheTier)
+
+
+def cache_scopes() -> Choices:
+    return choices_of(CacheScope)
+
+
+def cache_outcomes() -> Choices:
+    return choices_of(CacheOutcome)
+
+
+def purge_kinds() -> Choices:
+    return choices_of(PurgeKind)

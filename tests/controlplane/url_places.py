@@ -44,6 +44,8 @@ NOUNS: Mapping[str, Noun] = {
     # those here are of the canary project and of the key in it
     "limit": Noun(OF_A, OPERATORS),
     "budget": Noun(OF_A, FINANCE),
+    "cache-policy": Noun(OF_A, OPERATORS),
+    "purge": Noun(WHOLE, OPERATORS),
     "switch": Noun(OF_A, OPERATORS),
     "replay": Noun(WHOLE, OPERATORS),
     # whoever reads them may ask for one
