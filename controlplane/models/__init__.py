@@ -52,6 +52,7 @@ from controlplane.models.usage import (
     UsageHour,
     UsageMinute,
     UsageNamed,
+    UsagePriced,
 )
 from controlplane.models.users import ApiToken, Role, RoleBinding, ServiceAccount, User
 
@@ -122,5 +123,6 @@ __all__ = [
     "UsageHour",
     "UsageMinute",
     "UsageNamed",
+    "UsagePriced",
     "User",
 ]
