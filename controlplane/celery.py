@@ -123,5 +123,10 @@ app.conf.beat_schedule = {
         "schedule": 3_600.0,
         "options": {"expires": 3_600},
     },
+    "calibrate-caches": {
+        "task": "caches.calibrate",
+        "schedule": 300.0,
+        "options": {"expires": 300},
+    },
     "heartbeat": {"task": "jobs.heartbeat", "schedule": 10.0, "options": {"expires": 10}},
 }

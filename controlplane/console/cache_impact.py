@@ -6,6 +6,7 @@ from typing import Any
 
 from django.utils import timezone
 
+from controlplane.console.cache_what_if import reach_of_draft
 from controlplane.console.formats import count
 from controlplane.console.nouns import CACHES, PURGES
 from controlplane.console.reviews import Check, Impact, Reach, checks_of
@@ -35,6 +36,7 @@ def impact_of_policy(
         Reach("Shared by", SCOPE_WORDS[values["scope"]]),
         Reach("For", ttl_words(values["ttl_s"])),
         *_traffic(scope, routes),
+        *(reach_of_draft(scope, row, values) if row is not None and routes else ()),
     )
     return Impact(reach=reach, checks=(*_warnings(values), *checks_of(draft, CACHES.key)))
 

@@ -35,6 +35,7 @@ from inference.contract.kinds import (
     LimitSubject,
     LimitUnit,
     LimitWindow,
+    Outcome,
     PoolPower,
     PriorityClass,
     Provisioner,
@@ -204,6 +205,10 @@ def cache_tiers() -> Choices:
 
 def cache_scopes() -> Choices:
     return choices_of(CacheScope)
+
+
+def outcomes() -> Choices:
+    return choices_of(Outcome)
 
 
 def cache_outcomes() -> Choices:

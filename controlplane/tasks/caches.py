@@ -3,7 +3,7 @@
 from celery import shared_task
 from django.utils import timezone
 
-from controlplane.services import cache_usage, purges
+from controlplane.services import cache_feedback, cache_usage, purges
 
 
 @shared_task(name="caches.forget_purges")
@@ -16,3 +16,9 @@ def forget_purges() -> int:
 def forget_similarities() -> int:
     """Remove how alike hits were longer ago than anybody asks for."""
     return cache_usage.forget_similarities(timezone.now())
+
+
+@shared_task(name="caches.calibrate")
+def calibrate() -> int:
+    """Raise the thresholds of routes whose hits by meaning are surely false too often."""
+    return cache_feedback.calibrate(timezone.now())

@@ -97,6 +97,10 @@ PLACES: Mapping[str, frozenset[str]] = {
     "api-attention": WHOLE | {"admin of b"},
     "api-gateway-list": WITH_A_ROLE,
     "gateways": ADMINS | {"admin of b"},
+    **dict.fromkeys(
+        ("cache-savings", "api-cache-policy-savings", "api-cache-policy-false-hits"),
+        WHOLE | {"admin of b"},
+    ),
     "system": ADMINS | {"admin of b"},
     "api-system": ADMINS | {"admin of b"},
 }
@@ -110,4 +114,5 @@ WRITERS: Mapping[tuple[str, str], frozenset[str]] = {
     ("project", "create"): OPERATORS,
     ("key", "create"): OPERATORS,
     ("statement", "reopen"): ADMINS,
+    ("request", "wrong-answer"): OPERATORS,
 }

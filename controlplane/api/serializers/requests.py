@@ -7,7 +7,7 @@ from rest_framework import serializers
 from controlplane.api.serializers.strict import NanoUsdField
 from controlplane.models import Charge, Request
 from controlplane.models.keys import key_pk
-from controlplane.models.kinds import cache_outcomes, cache_tiers
+from controlplane.models.kinds import cache_outcomes, cache_tiers, outcomes
 from inference.contract.kinds import ChargeKind, Endpoint, Outcome
 
 
@@ -68,7 +68,7 @@ class RequestSerializer(serializers.Serializer[Request]):
     model_id = serializers.CharField(allow_null=True)
     model_name = serializers.CharField(allow_null=True)
     worker_id = serializers.CharField(allow_null=True)
-    outcome = serializers.ChoiceField(choices=[one.value for one in Outcome])
+    outcome = serializers.ChoiceField(choices=outcomes())
     http_status = serializers.IntegerField(
         allow_null=True, help_text="Null is unknown: the gateway was lost."
     )

@@ -10,7 +10,10 @@ from django.forms import (
     CheckboxSelectMultiple,
     ChoiceField,
     FloatField,
+    Form,
+    HiddenInput,
     IntegerField,
+    ModelChoiceField,
     MultipleChoiceField,
 )
 from django.http import QueryDict
@@ -21,6 +24,7 @@ from controlplane.console.diffs import Line
 from controlplane.console.forms.base import NounForm, Values, bounds_of
 from controlplane.console.rule_lines import names_in, writable_names
 from controlplane.console.rules import RuleRow, arranged, rules_in
+from controlplane.console.scope import Scope
 from controlplane.decisions.caches import (
     CALIBRATION_BOUNDS,
     DEFAULT_TTL_S,
@@ -32,15 +36,24 @@ from controlplane.decisions.caches import (
     tiers_words,
 )
 from controlplane.decisions.route_rules import REFERENCES, when_document
-from controlplane.models import CachePolicy
+from controlplane.models import CachePolicy, Route
 from controlplane.models.rows import LABEL_LENGTH
+from controlplane.selectors.cache_usage import CacheRange
 from controlplane.selectors.caches import list_policies
+from controlplane.selectors.routes import list_routes
 from controlplane.services.route_rules import References
 from inference.contract.kinds import CacheScope, CacheTier, PurgeKind, TaskClass
 from inference.contract.params import CACHE_BOUNDS, CACHE_TTL_BOUND
 
 _TTL = {f"ttl_{one.value}_s": one.value for one in TaskClass}
 """Fields of the form, and the class of task each is of."""
+
+_PERCENT = ("check_percent", "false_hits_max_percent")
+_RANGES = {
+    CacheRange.DAY: "Last 24 hours",
+    CacheRange.WEEK: "Last 7 days",
+    CacheRange.MONTH: "Last 30 days",
+}
 
 
 def _ttl(task: TaskClass, label: str) -> IntegerField:
@@ -206,6 +219,10 @@ class PolicyForm(NounForm):
             return tiers_words(value or ())
         if name in (*_TTL, "stale_s", "edge_s") and value is not None:
             return seconds_words(value)
+        if name in _PERCENT and value is not None:
+            return f"{value:g} %"
+        if name == "max_entry_bytes" and value is not None:
+            return f"{value:,} bytes"
         if name == "bypass" and value:
             names = names_in(self.scope, as_rules(value))
             return "; ".join(bypass_words(one, names) for one in value)
@@ -262,3 +279,34 @@ class PurgeForm(NounForm):
         """Names of policies, for the browser to offer."""
         mine = list_policies(self.scope.access).filter(organisation=self.scope.organisation)
         return list(mine.order_by("name").values_list("name", flat=True)[:100])
+
+
+class SavingsForm(Form):
+    """The question of the page of savings: how far back, and of which route."""
+
+    range = ChoiceField(label="Time", choices=[(one.value, _RANGES[one]) for one in CacheRange])
+    route = ModelChoiceField(
+        label="Route", queryset=Route.objects.none(), required=False, empty_label="every route"
+    )
+    organisation = CharField(required=False, widget=HiddenInput)
+
+    def __init__(self, asked: QueryDict, *, scope: Scope) -> None:
+        usual = {"range": CacheRange.DAY.value}
+        super().__init__({**usual, **{name: one for name, one in asked.items() if one}})
+        mine = list_routes(scope.access).filter(organisation_id=scope.organisation.pk)
+        routes = self.fields["route"]
+        assert isinstance(routes, ModelChoiceField)
+        routes.queryset = mine.prefetch_related(None).order_by("name")
+
+    @property
+    def asked(self) -> CacheRange:
+        """The valid range."""
+        return CacheRange(self.cleaned_data["range"])
+
+    def as_api(self) -> QueryDict:
+        """The same question as the API takes it."""
+        told = QueryDict(mutable=True)
+        told["range"] = self.asked.value
+        if self.cleaned_data["route"] is not None:
+            told["route"] = self.cleaned_data["route"].pk
+        return told

@@ -7,11 +7,13 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from controlplane.compiler.caches import matches_of
+from controlplane.console.api_calls import reading
 from controlplane.console.bypass import as_rules, bypass_words
 from controlplane.console.cache_impact import impact_of_policy, impact_of_purge
+from controlplane.console.cache_what_if import what_if_context
 from controlplane.console.creating import CreatePage
 from controlplane.console.deleting import DeletePage
-from controlplane.console.details import DetailPage, Fact, State
+from controlplane.console.details import ACTIVITY, DetailPage, Fact, State, Tab
 from controlplane.console.editing import EditPage
 from controlplane.console.formats import count
 from controlplane.console.forms.caches import PolicyForm, PurgeForm
@@ -38,7 +40,13 @@ from controlplane.services.caches import create_policy, delete_policy, update_po
 from controlplane.services.drafts import Draft
 from controlplane.services.purges import create_purge
 
-TABS = (("Policies", "caches", False), ("Purges", "purges", True))
+WHAT_IF = "what-if"
+
+TABS = (
+    ("Policies", "caches", False),
+    ("Savings", "cache-savings", True),
+    ("Purges", "purges", True),
+)
 """Label and address of each, and whether it is for roles of the whole organisation."""
 
 
@@ -94,6 +102,23 @@ class PolicyDetail(DetailPage):
     noun = CACHES
     selector = staticmethod(list_policies)
     is_name_mono = False
+    template_name = "console/caches/detail.html"
+    tabs = (Tab("overview", "Overview"), Tab(WHAT_IF, "What if"), Tab(ACTIVITY, "Activity"))
+
+    def tabs_of(self, row: CachePolicy) -> Sequence[Tab]:
+        if self.scope.access.reads_organisation(self.scope.organisation.pk):
+            return self.tabs
+        # it is told of everybody's traffic
+        return tuple(tab for tab in self.tabs if tab.name != WHAT_IF)
+
+    def extra(self, row: CachePolicy, tab: str) -> Mapping[str, Any]:
+        return what_if_context(self.scope, row) if tab == WHAT_IF else {}
+
+    def api_call(self, row: CachePolicy, tab: str) -> str:
+        if tab == WHAT_IF:
+            path = f"{CACHES.api_path(row.pk)}what-if/"
+            return reading(self.request, self.scope, path, place="")
+        return super().api_call(row, tab)
 
     def state_of(self, row: CachePolicy) -> State:
         return state_of_policy(row)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from controlplane.models import AuditEntry, CachePolicy, Purge, Role, Route, User
 from controlplane.services.actors import Actor
@@ -16,7 +17,7 @@ from inference.contract.events import CacheUse
 from inference.contract.kinds import CacheOutcome, CacheTier
 from tests.controlplane.console.conftest import Reader
 from tests.controlplane.console.flows import Flow, words_of
-from tests.controlplane.ledger_events import make_end
+from tests.controlplane.ledger_events import make_end, make_origin
 
 pytestmark = pytest.mark.slow
 
@@ -178,3 +179,124 @@ def test_a_request_says_what_the_cache_did_and_saved(operator: Reader, actor: Ac
     assert "said something else: a false hit" in checked
     assert 'id="cache"' not in operator.page(f"/requests/{make_end(3).event_id}/")
     assert make_end(2).event_id[-8:] not in operator.page("/requests/?last=ever&cache=hit")
+
+
+def test_savings_say_what_to_do_where_there_is_nothing(operator: Reader, actor: Actor) -> None:
+    page = words_of(operator.page("/caches/savings/"))
+    assert "There is no cache policy. Make one , then give it to a route." in page
+    assert "Nothing was looked for by meaning" in page
+    assert "No gateway tells of a tier" in page
+    create_policy(actor, organisation=operator.organisation, name="answers")
+    assert "No route has a cache policy" in words_of(operator.page("/caches/savings/"))
+    refused = operator.get("/caches/savings/?range=century")
+    assert "The question cannot be answered" in words_of(refused.content.decode())
+
+
+def test_savings_tell_rates_money_and_false_hits_of_the_range(
+    operator: Reader, route: Route, actor: Actor
+) -> None:
+    policy = create_policy(
+        actor, organisation=operator.organisation, name="answers", tiers=["local", "semantic"]
+    )
+    Route.objects.update(cache_policy=policy)
+    now = timezone.now()
+    hit = CacheUse(
+        policy.pk,
+        CacheOutcome.HIT,
+        tier=CacheTier.SEMANTIC,
+        entry_id="e_1",
+        similarity=0.97,
+        saved_prompt_tokens=100,
+        saved_completion_tokens=10,
+        saved_nanousd=2_000_000_000,
+        saved_ms=500.0,
+    )
+    check = replace(hit, outcome=CacheOutcome.CHECKED, similarity=0.93, agreed=False)
+    uses = (hit, replace(hit, tier=CacheTier.LOCAL, similarity=None, saved_nanousd=None), check)
+    at_ms = int(now.timestamp() * 1000)
+    origin = make_origin(route_id=route.pk, route_name="chat")
+    ends = [
+        make_end(number, at_ms=at_ms, origin=origin, charges=(), cache=use)
+        for number, use in enumerate((*uses, CacheUse(policy.pk, CacheOutcome.MISS)))
+    ]
+    operator.record(*ends, now=now)
+    page = words_of(operator.page(f"/caches/savings/?route={route.pk}"))
+    assert "2 of 4 requests were served from a cache: 50.0 %." in page
+    assert "$2.00 saved, at the prices of the moment; 1 that were served have no price" in page
+    assert "local 1 25.0 % 100 / 10 no price 500 ms" in page
+    assert "semantic 1 25.0 % 100 / 10 $2.00 500 ms" in page
+    assert "chat 4 50.0 % $2.00 0.92 100.0 % (20.7 to 100.0), 1 of 1 checks" in page
+    assert "2 had a nearest of at least 0.50; 2 of them at or above the threshold of 0.92" in page
+    assert "a check" in page
+    told = operator.client.get(f"/api/v1/caches/savings/?route={route.pk}").json()
+    assert (told["total"]["served"], told["total"]["hit_rate"]) == (2, 0.5)
+    assert (told["total"]["saved_nanousd"], told["total"]["unknown_saved"]) == ("2000000000", 1)
+    assert told["outcomes"] == {"hit": 2, "miss": 1, "checked": 1}
+    assert [one["tier"] for one in told["tiers"]] == ["local", "semantic"]
+    assert told["similarities"] == [
+        {"similarity": 0.93, "verdict": "differed", "requests": 1},
+        {"similarity": 0.97, "verdict": "served", "requests": 1},
+    ]
+
+
+def test_a_wrong_answer_is_reviewed_with_what_follows(
+    operator: Reader, route: Route, actor: Actor
+) -> None:
+    policy = create_policy(
+        actor, organisation=operator.organisation, name="answers", tiers=["local", "semantic"]
+    )
+    Route.objects.update(cache_policy=policy)
+    use = CacheUse(
+        policy.pk, CacheOutcome.HIT, tier=CacheTier.SEMANTIC, entry_id="e_1", similarity=0.97
+    )
+    origin = make_origin(route_id=route.pk, route_name="chat")
+    end = make_end(1, origin=origin, charges=(), cache=use)
+    operator.record(end)
+    path = f"/requests/{end.event_id}/wrong-answer/"
+    assert path in operator.page(f"/requests/{end.event_id}/")
+    flow = Flow(operator.client, path)
+    assert "Takes out the entry e_1" in flow.words
+    assert "Raises the route's least similarity to 0.93" in flow.words
+    assert "Give a reason" in words_of(flow.send("save").content.decode())
+    assert flow.send("save", reason="another city").status_code == 302
+    assert Purge.objects.get().reason == "another city"
+    again = Flow(operator.client, path)
+    assert "Somebody told of this answer already" in again.words
+
+
+def test_what_if_tells_other_times_and_scopes_and_what_it_cannot_know(
+    operator: Reader, route: Route, actor: Actor
+) -> None:
+    policy = create_policy(actor, organisation=operator.organisation, name="watch", tiers=[])
+    Route.objects.update(cache_policy=policy)
+    path = f"/caches/{policy.pk}/"
+    assert "Nothing tells what repeats" in words_of(operator.page(f"{path}?tab=what-if"))
+    now = timezone.now()
+    use = CacheUse(policy.pk, CacheOutcome.MISS, entry_id="e_1")
+    ends = [
+        make_end(
+            number,
+            at_ms=int(now.timestamp() * 1000) - minutes * 60_000,
+            received_at_ms=int(now.timestamp() * 1000) - minutes * 60_000 - 1_000,
+            cache=use if number < 4 else replace(use, entry_id=None),
+        )
+        for number, minutes in enumerate((130, 129, 60, 2, 1))
+    ]
+    operator.record(*ends, now=now)
+    page = words_of(operator.page(f"{path}?tab=what-if"))
+    assert "in fact 0.0 % of 4 requests" in page
+    table = page[page.index("Kept for") :]
+    assert "1 min 25.0 % $0.00049, 2,028 tokens" in table, table[:900]
+    assert "24 h 75.0 %" in page
+    assert "not known" in page
+    assert "1 more have no id and can't be judged." in page
+    edit = Flow(operator.client, f"{path}edit/")
+    edit.send("review", ttl_default_s="86400")
+    assert "Would have served 75.0 % of 4 requests" in edit.words
+    told = operator.client.get(f"/api/v1{path}what-if/").json()
+    assert (told["now"]["served"], told["without_id"], told["is_part"]) == (0, 1, False)
+    assert told["draft"]["served"] == 1
+    wider = {"scope": "organisation"}
+    assert [one["would_have"] for one in told["tried"] if one["scope"] == "team"] == [None] * 5
+    csrf = operator.client.post(f"/api/v1{path}what-if/", wider, content_type="application/json")
+    assert csrf.json()["draft"] is None
