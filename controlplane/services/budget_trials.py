@@ -13,7 +13,7 @@ from controlplane.compiler import budget_record
 from controlplane.decisions.alert_kinds import TRAITS, AlertKind, AlertScope
 from controlplane.models import AlertRule, Budget, BudgetAccount, Episode
 from controlplane.models.rows import budget_id
-from controlplane.services.budget_accounts import add_spending
+from controlplane.services.budget_accounts import add_spending_of
 from inference.contract.events import End
 
 AMOUNT = 10_000
@@ -32,7 +32,7 @@ class Trial:
         counted on.
         """
         record = budget_record(self.budget)
-        return add_spending([end], [record], self.budget.organisation.time_zone, now)
+        return add_spending_of([end], [record], self.budget.organisation.time_zone, now)
 
     @property
     def spent_nanousd(self) -> int:

@@ -208,6 +208,76 @@ class SwitchSubject(Kind):
     POOL = "pool"
 
 
+class CacheTier(Kind):
+    """Where answers are kept: in the process, in the cache store, by nearness in the helper's
+    index, or (embeddings) by each input by itself.
+    """
+
+    LOCAL = "local"
+    SHARED = "shared"
+    SEMANTIC = "semantic"
+    EMBEDDING = "embedding"
+
+
+class CacheScope(Kind):
+    """Whose requests may be answered from one another's; `shared` is everybody of all."""
+
+    KEY = "key"
+    PROJECT = "project"
+    TEAM = "team"
+    ORGANISATION = "organisation"
+    SHARED = "shared"
+
+
+class CacheOutcome(Kind):
+    """What a cache did for a request.
+
+    A stale answer was served while it is renewed. Bypassed is what the caller or a rule kept from
+    it, or what may not be kept. A semantic hit is now and then checked: the fresh answer is served
+    and compared with it. One that joined waited for another's identical request. Off is a cache
+    none of whose tiers could be asked.
+    """
+
+    HIT = "hit"
+    STALE = "stale"
+    MISS = "miss"
+    BYPASS = "bypass"
+    CHECKED = "checked"
+    JOINED = "joined"
+    OFF = "off"
+
+
+class PurgeKind(Kind):
+    """What a purge names: all answers kept under it are never served again."""
+
+    POLICY = "policy"
+    NAMESPACE = "namespace"
+    PREFIX = "prefix"
+    TAG = "tag"
+    ENTRY = "entry"
+
+
+class ExperimentUnit(Kind):
+    """What is assigned to a variant, and keeps it: the end user or session that a caller names,
+    the API key, or each request by itself.
+    """
+
+    USER = "user"
+    SESSION = "session"
+    KEY = "key"
+    REQUEST = "request"
+
+
+class ExperimentMode(Kind):
+    """How an experiment's shares come about: people set them; callers get the control's answers and
+    the others are asked beside it; or they follow what was learned.
+    """
+
+    FIXED = "fixed"
+    SHADOW = "shadow"
+    BANDIT = "bandit"
+
+
 class DegradationStep(Kind):
     """What a route does less well to serve more, in the order in which steps are taken."""
 

@@ -135,7 +135,12 @@ SECTIONS = (
     "limits",
     "budgets",
     "switches",
+    "caches",
+    "purges",
+    "experiments",
 )
 
-LATER_SECTIONS = frozenset({"gateways", "limits", "budgets", "switches"})
+LATER_SECTIONS = frozenset(
+    {"gateways", "limits", "budgets", "switches", "caches", "purges", "experiments"}
+)
 """Sections that manifests written before they existed lack: then they are empty."""
