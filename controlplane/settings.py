@@ -267,6 +267,7 @@ SPECTACULAR_SETTINGS = {
         "TaskClassEnum": "controlplane.models.kinds.task_classes",
         "StrictnessEnum": "controlplane.models.kinds.enforcements",
         "AlertScopeEnum": "controlplane.models.kinds.alert_scopes",
+        "NoDataEnum": "controlplane.models.kinds.no_data_policies",
         "AlertKindEnum": "controlplane.models.kinds.alert_kinds",
         "AlertSeverityEnum": "controlplane.models.kinds.severities",
         "AlertStateEnum": "controlplane.models.kinds.episode_states",

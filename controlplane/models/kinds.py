@@ -9,6 +9,7 @@ from controlplane.decisions.alert_kinds import (
     DeliveryKind,
     DeliveryState,
     EpisodeState,
+    NoData,
     Severity,
 )
 from controlplane.decisions.gpu_costs import CapacityClass
@@ -153,6 +154,10 @@ def alert_kinds() -> Choices:
 
 def alert_scopes() -> Choices:
     return choices_of(AlertScope)
+
+
+def no_data_policies() -> Choices:
+    return choices_of(NoData)
 
 
 def severities() -> Choices:
