@@ -281,6 +281,7 @@ SPECTACULAR_SETTINGS = {
         "CacheScopeEnum": "controlplane.models.kinds.cache_scopes",
         "PurgeKindEnum": "controlplane.models.kinds.purge_kinds",
         "BudgetActionEnum": "controlplane.models.kinds.budget_actions",
+        "BudgetStateEnum": "controlplane.models.kinds.budget_states",
         "TooLongEnum": "controlplane.models.kinds.too_long_policies",
         "BudgetSubjectEnum": "controlplane.models.kinds.budget_subjects",
         "LimitSubjectEnum": "controlplane.models.kinds.limit_subjects",

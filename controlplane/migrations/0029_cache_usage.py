@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('controlplane', '0024_usage_priced'),
+        ('controlplane', '0027_refusals_and_grace'),
     ]
 
     operations = [

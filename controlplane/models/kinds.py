@@ -12,6 +12,7 @@ from controlplane.decisions.alert_kinds import (
     NoData,
     Severity,
 )
+from controlplane.decisions.budgets import BudgetState
 from controlplane.decisions.gpu_costs import CapacityClass
 from controlplane.decisions.report_kinds import (
     Cadence,
@@ -126,6 +127,10 @@ def budget_periods() -> Choices:
 
 def budget_actions() -> Choices:
     return choices_of(BudgetAction)
+
+
+def budget_states() -> Choices:
+    return choices_of(BudgetState)
 
 
 def too_long_policies() -> Choices:
