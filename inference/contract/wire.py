@@ -128,3 +128,8 @@ SECTIONS = (
 
 LATER_SECTIONS = frozenset({"gateways", "limits", "budgets", "switches", "caches", "purges"})
 """Sections that manifests written before they existed lack: then they are empty."""
+
+SEMANTIC_STREAM = "hw:cache:semantic"
+"""A stream in the cache store: messages that the helpers of all hosts find, each sealed."""
+
+SEMANTIC_FIELD = "m"
