@@ -13,6 +13,9 @@ from tokenizers import Tokenizer
 TOKENS_MAX = 64
 """A longer text takes longer than anybody waits: 64 tokens take 12 ms, 128 take 25."""
 
+WINDOWS_MAX = 8
+"""So many of these are looked at of a text that may be longer."""
+
 WIDTH = 384
 MODEL_FILE = "model.onnx"
 TOKENIZER_FILE = "tokenizer.json"
@@ -51,6 +54,20 @@ class Embedder:
         """The unit vector of a text, or None if it is longer than TOKENS_MAX."""
         ids = self._tokenizer.encode(text).ids
         return self._run(ids) if len(ids) <= TOKENS_MAX else None
+
+    def embed_long(self, text: str) -> Vector | None:
+        """The unit vector of a longer text: the mean over its beginning, a window at a time.
+
+        None if there is nothing in it. Takes 100 ms at most.
+        """
+        ids = self._tokenizer.encode(text).ids
+        begin, *inner, end = ids
+        if not inner:
+            return None
+        windows = [inner[at : at + TOKENS_MAX] for at in range(0, len(inner), TOKENS_MAX)]
+        vectors = [self._run([begin, *one, end]) for one in windows[:WINDOWS_MAX]]
+        mean: Vector = np.mean(vectors, axis=0)
+        return mean / np.float32(np.linalg.norm(mean))
 
     def _run(self, ids: list[int]) -> Vector:
         tokens = np.array([ids], dtype=np.int64)
