@@ -99,11 +99,31 @@ class Origin:
 
 
 @terse
+class Exposure:
+    """That a request took part in an experiment.
+
+    `variant_id` is the one it was assigned, with `probability` among all that take part. `unit_id`
+    is a digest of 16 hexadecimal digits: the same unit of an organisation has the same one in all
+    experiments. `served_variant_id` is by whose targets it was answered, which is the assigned one
+    unless those failed; None is by nobody's.
+    """
+
+    experiment_id: str
+    phase: int
+    variant_id: str
+    unit: ExperimentUnit
+    unit_id: str
+    probability: float
+    served_variant_id: str | None = None
+
+
+@terse
 class Opening:
     """Written before an attempt goes upstream: enough to close it if this process dies.
 
     `prompt_tokens_max` and `output_tokens_max` bound what it can use; `cost_max_nanousd` is the
     most the attempt can cost, None when its target has no price. `at_ms` is the request's arrival.
+    `exposures` are as nobody has served the request yet.
     """
 
     event_id: str
@@ -119,6 +139,7 @@ class Opening:
     cost_max_nanousd: int | None = None
     attempt: int = 1
     client_request_id: str | None = None
+    exposures: tuple[Exposure, ...] = ()
 
 
 @terse
@@ -148,25 +169,6 @@ class CacheUse:
     saved_ms: float | None = None
     inputs: int | None = None
     inputs_hit: int | None = None
-
-
-@terse
-class Exposure:
-    """That a request took part in an experiment.
-
-    `variant_id` is the one it was assigned, with `probability` among all that take part. `unit_id`
-    is a digest of 16 hexadecimal digits: the same unit of an organisation has the same one in all
-    experiments. `served_variant_id` is by whose targets it was answered, which is the assigned one
-    unless those failed; None is by nobody's.
-    """
-
-    experiment_id: str
-    phase: int
-    variant_id: str
-    unit: ExperimentUnit
-    unit_id: str
-    probability: float
-    served_variant_id: str | None = None
 
 
 @terse

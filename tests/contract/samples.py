@@ -82,6 +82,7 @@ OPENING = Opening(
     cost_max_nanousd=2948,
     attempt=2,
     client_request_id="client-1",
+    exposures=(Exposure("exp_b", 1, "var_c", ExperimentUnit.USER, "fedcba9876543210", 1.0),),
 )
 END = End(
     event_id="req_01kb7",

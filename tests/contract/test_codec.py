@@ -37,6 +37,7 @@ from tests.contract.samples import (
 )
 
 OLD_ORIGIN = replace(ORIGIN, end_user=None, tags=(), priority=None, task=None, rule_id=None)
+OLD_OPENED = replace(OPENING, exposures=())
 BEFORE_CACHES = replace(END, cache=None, exposures=())
 GOLDEN = Path(__file__).parent / "golden"
 OLD_VITALS = (
@@ -60,7 +61,8 @@ BEFORE_LATER_FIELDS = {
         partial(codec.decode_section, "keys/7f"),
         (replace(KEYS[0], tags=(), priority=PriorityClass.DEFAULT, default_task=None),),
     ),
-    "opening-before-rules": (codec.decode_opening, replace(OPENING, origin=OLD_ORIGIN)),
+    "opening-before-rules": (codec.decode_opening, replace(OLD_OPENED, origin=OLD_ORIGIN)),
+    "opening-before-experiments": (codec.decode_opening, OLD_OPENED),
     "end-before-rules": (codec.decode_end, replace(BEFORE_CACHES, origin=OLD_ORIGIN)),
     "end-before-caches": (codec.decode_end, BEFORE_CACHES),
     "end-before-experiments": (codec.decode_end, replace(END, exposures=())),
@@ -197,7 +199,7 @@ def test_routes_of_earlier_writers_keep_their_strategy_and_their_time_outs() -> 
 
 def test_openings_of_earlier_writers_are_of_the_first_attempt() -> None:
     assert codec.decode_opening(read_old(OLD_OPENING)) == replace(
-        OPENING, attempt=1, client_request_id=None, origin=OLD_ORIGIN
+        OLD_OPENED, attempt=1, client_request_id=None, origin=OLD_ORIGIN
     )
 
 
