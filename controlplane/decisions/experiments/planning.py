@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import ceil, sqrt
 
 from controlplane.decisions.experiments.looks import FixedHorizon, Framework, Looks, tuned
+from controlplane.decisions.experiments.sums import UnitSums, estimate
 from controlplane.decisions.experiments.tails import normal_quantile
 
 _MOST_UNITS = 1e15
@@ -27,6 +28,14 @@ class Baseline:
 
     mean: float
     variance: float
+
+
+def baseline(sums: UnitSums, *, is_rate: bool = False) -> Baseline | None:
+    """What units did before, as the wizard plans by; None of fewer than two units."""
+    mean = estimate(sums, is_rate=is_rate)
+    if mean.value is None or mean.variance is None:
+        return None
+    return Baseline(mean.value, mean.variance * mean.n)
 
 
 @dataclass(frozen=True, slots=True)
