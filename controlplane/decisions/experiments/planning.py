@@ -62,24 +62,24 @@ def plan(
     `shares` are those of control and treatment in any scale, `units_a_day` what comes to both.
     """
     smallest = effect * abs(baseline.mean)
-    variance = spread_of(baseline.variance, baseline.variance, shares)
+    variance = _spread_of(baseline.variance, baseline.variance, shares)
     if smallest == 0.0:
         return Plan(None, None, None)
-    wide = multiplier_at_plan(looks, alpha) + normal_quantile(1.0 - power)
+    wide = _multiplier_at_plan(looks, alpha) + normal_quantile(1.0 - power)
     units = variance * (wide / smallest) ** 2
     # rounded first: 5.000000001 by rounding is 5
     by_arm = tuple(max(ceil(round(units * share / sum(shares), 6)), 1) for share in shares)
     return Plan(sum(by_arm), (by_arm[0], by_arm[1]), days_left(sum(by_arm), units_a_day))
 
 
-def multiplier_at_plan(looks: Looks, alpha: float) -> float:
+def _multiplier_at_plan(looks: Looks, alpha: float) -> float:
     """How many standard errors the interval is wide when the planned size is reached."""
     if looks is Looks.FIXED:
         return FixedHorizon().multiplier(alpha, 1.0)
     return tuned(1.0, alpha).multiplier(alpha, 1.0)
 
 
-def spread_of(control: float, treatment: float, shares: tuple[float, float]) -> float:
+def _spread_of(control: float, treatment: float, shares: tuple[float, float]) -> float:
     """The variance of the difference of both means, times the units of both together."""
     return sum(shares) * (control / shares[0] + treatment / shares[1])
 
