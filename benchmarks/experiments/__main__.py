@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from benchmarks.experiments import false_positives, mismatches, power
-from benchmarks.experiments.worlds import mean, past, rate
+from benchmarks.experiments.worlds import UNITS_A_LOOK, mean, past, rate
 from controlplane.decisions.experiments.planning import Baseline
 
 SIMULATIONS = 2_000
@@ -19,7 +19,7 @@ LOG_NORMAL = Baseline(1.6487, 4.6708)
 
 def levels(simulations: int) -> None:
     """False positives with a look after every hundred units."""
-    looks, units = false_positives.LOOKS, false_positives.UNITS_A_LOOK
+    looks, units = false_positives.LOOKS, UNITS_A_LOOK
     print(f"no difference, up to {looks * units:,} units, a look after every {units}; level 95 %")
     print(
         "| metric | sequential, any look | fixed, any look | fixed, last look |\n|---|---|---|---|"

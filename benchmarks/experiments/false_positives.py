@@ -6,7 +6,6 @@ from math import inf
 import numpy as np
 
 from benchmarks.experiments.worlds import (
-    UNITS_A_LOOK,
     World,
     clustered_quantile,
     clustered_rate,
@@ -15,6 +14,7 @@ from benchmarks.experiments.worlds import (
     quantile,
     rate,
     ratio,
+    returning,
 )
 from controlplane.decisions.experiments.contrasts import Contrast
 from controlplane.decisions.experiments.design import MINIMUM_UNITS, USUAL_PLAN
@@ -34,6 +34,7 @@ WORLDS: dict[str, World] = {
     "quantile p50": quantile(0.5),
     "quantile p95": quantile(0.95),
     "quantile p95, users": clustered_quantile(0.95),
+    "ratio, users who go on": returning,
 }
 
 
@@ -54,7 +55,7 @@ def run(world: World, simulations: int, seed: int) -> Share:
     for _ in range(simulations):
         is_ever = is_peeked = is_last = False
         for number, looked in enumerate(world(chance, LOOKS, 0.0), start=1):
-            if number * UNITS_A_LOOK < 2 * MINIMUM_UNITS:
+            if looked.units < 2 * MINIMUM_UNITS:
                 continue
             contrast = Contrast(looked.control, looked.treatment)
             is_ever = is_ever or is_seen(contrast, sequence, looked.units)

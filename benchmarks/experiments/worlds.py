@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from controlplane.decisions.experiments.contrasts import Level
 from controlplane.decisions.experiments.quantiles import Counted, Quantile, design_effect
-from controlplane.decisions.experiments.sums import UnitSums, adjust
+from controlplane.decisions.experiments.sums import UnitSums, adjust, estimate
 from inference.decisions.histograms import GROWTH
 
 Floats = NDArray[np.float64]
@@ -116,6 +116,31 @@ def ratio(chance: np.random.Generator, looks: int, effect: float) -> Iterator[Lo
     own = chance.lognormal(0.0, 0.5, units) * np.where(treated, 1.0 + effect, 1.0)
     y = own * chance.gamma(x)
     return _told(y, x, 0.0 * x, treated, looks, is_rate=False)
+
+
+def returning(chance: np.random.Generator, looks: int, effect: float) -> Iterator[Looked]:
+    """Cost by request of users who go on: after a third of the time hardly a new one comes.
+
+    A look comes after every hundred requests, and takes the users as they are by then.
+    """
+    requests = looks * UNITS_A_LOOK
+    users = requests // 10
+    asked = np.arange(requests)
+    known = np.maximum(users * np.minimum(3.0 * asked / requests, 1.0), 1.0)
+    owners = (chance.random(requests) * known).astype(int)
+    treated = _arms(chance, users)
+    own = chance.lognormal(0.0, 0.5, users) * np.where(treated, 1.0 + effect, 1.0)
+    cost = own[owners] * chance.exponential(size=requests)
+    x, y = np.zeros((2, looks, users))
+    np.add.at(x, (asked // UNITS_A_LOOK, owners), 1.0)
+    np.add.at(y, (asked // UNITS_A_LOOK, owners), cost)
+    x, y = x.cumsum(axis=0), y.cumsum(axis=0)
+    columns = np.stack([x > 0, y, y * y, x, x * x, x * y])
+    arms = [columns[:, :, mask].sum(axis=2).T for mask in (~treated, treated)]
+    for one, other in zip(*arms, strict=True):
+        sums = (UnitSums(int(row[0]), *map(float, row[1:])) for row in (one, other))
+        control, treatment = (estimate(arm) for arm in sums)
+        yield Looked(int(one[0] + other[0]), control, treatment)
 
 
 def quantile(fraction: float) -> World:

@@ -48,7 +48,8 @@ class Metric:
     """One metric of the design.
 
     `fraction` is the quantile's, such as 0.95. `margin` is how much worse a guardrail may get, as a
-    share of the control or, if `is_margin_absolute`, in the metric's own unit.
+    share of the control or, if `is_margin_absolute`, in the metric's own unit. `label` is what
+    verdicts call it; without one it is called by its key.
     """
 
     key: str
@@ -58,6 +59,12 @@ class Metric:
     fraction: float | None = None
     margin: float = 0.0
     is_margin_absolute: bool = False
+    label: str = ""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.label or self.key
 
 
 @dataclass(frozen=True, slots=True)

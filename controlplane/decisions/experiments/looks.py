@@ -21,9 +21,6 @@ from controlplane.decisions.experiments.tails import (
     student_tail,
 )
 
-_HALVINGS = 60
-_WIDEST = 1e6
-
 
 class Looks(StrEnum):
     """The framework of an experiment."""
@@ -80,14 +77,6 @@ class AnyTime:
         weight = self.prior_units / units
         above = log_normal_below(score / sqrt(1.0 + weight))
         return _p_of(self.log_e_value(score, units) + log(2.0) + above)
-
-    def multiplier_above(self, alpha: float, units: float) -> float:
-        """The score from which on `p_above` is at most alpha."""
-        low, high = 0.0, self.multiplier(alpha, units)
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if self.p_above(middle, units) > alpha else (low, middle)
-        return high
 
 
 def tuned(units: float, alpha: float) -> AnyTime:

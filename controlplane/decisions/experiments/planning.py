@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import ceil, sqrt
 
 from controlplane.decisions.experiments.looks import FixedHorizon, Framework, Looks, tuned
+from controlplane.decisions.experiments.sums import UnitSums, estimate
 from controlplane.decisions.experiments.tails import normal_quantile
 
 _MOST_UNITS = 1e15
@@ -27,6 +28,14 @@ class Baseline:
 
     mean: float
     variance: float
+
+
+def baseline(sums: UnitSums, *, is_rate: bool = False) -> Baseline | None:
+    """What units did before, as the wizard plans by; None of fewer than two units."""
+    mean = estimate(sums, is_rate=is_rate)
+    if mean.value is None or mean.variance is None:
+        return None
+    return Baseline(mean.value, mean.variance * mean.n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,24 +62,24 @@ def plan(
     `shares` are those of control and treatment in any scale, `units_a_day` what comes to both.
     """
     smallest = effect * abs(baseline.mean)
-    variance = spread_of(baseline.variance, baseline.variance, shares)
+    variance = _spread_of(baseline.variance, baseline.variance, shares)
     if smallest == 0.0:
         return Plan(None, None, None)
-    wide = multiplier_at_plan(looks, alpha) + normal_quantile(1.0 - power)
+    wide = _multiplier_at_plan(looks, alpha) + normal_quantile(1.0 - power)
     units = variance * (wide / smallest) ** 2
     # rounded first: 5.000000001 by rounding is 5
     by_arm = tuple(max(ceil(round(units * share / sum(shares), 6)), 1) for share in shares)
     return Plan(sum(by_arm), (by_arm[0], by_arm[1]), days_left(sum(by_arm), units_a_day))
 
 
-def multiplier_at_plan(looks: Looks, alpha: float) -> float:
+def _multiplier_at_plan(looks: Looks, alpha: float) -> float:
     """How many standard errors the interval is wide when the planned size is reached."""
     if looks is Looks.FIXED:
         return FixedHorizon().multiplier(alpha, 1.0)
     return tuned(1.0, alpha).multiplier(alpha, 1.0)
 
 
-def spread_of(control: float, treatment: float, shares: tuple[float, float]) -> float:
+def _spread_of(control: float, treatment: float, shares: tuple[float, float]) -> float:
     """The variance of the difference of both means, times the units of both together."""
     return sum(shares) * (control / shares[0] + treatment / shares[1])
 

@@ -94,15 +94,15 @@ def _standing(
         arm_id=compared.arm_id,
         fewest_units=min(primary.control.units, compared.units),
         minimum_units=design.minimum_units,
-        primary=primary.metric.key,
+        primary=primary.metric,
         gain=primary.gain(compared.absolute),
         finding=compared.finding,
         is_comparable=compared.p_value is not None,
         best_case=_best_case(primary, compared),
         minimum_effect=design.minimum_effect,
-        harmed=tuple(m.key for m, state in guarded if state is GuardrailState.HARMED),
+        harmed=tuple(m for m, state in guarded if state is GuardrailState.HARMED),
         unsafe=tuple(
-            m.key for m, state in guarded if m.margin > 0.0 and state is not GuardrailState.SAFE
+            m for m, state in guarded if m.margin > 0.0 and state is not GuardrailState.SAFE
         ),
         units=sum(arm.units for arm in frame.arms),
         final_at=design.planned_units if design.looks is Looks.FIXED else None,

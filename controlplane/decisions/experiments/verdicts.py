@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from controlplane.decisions.experiments.design import Metric
+
 
 class Verdict(StrEnum):
     """What to do."""
@@ -65,14 +67,14 @@ class Standing:
     arm_id: str
     fewest_units: int
     minimum_units: int
-    primary: str
+    primary: Metric
     gain: float | None
     finding: Finding
     is_comparable: bool
     best_case: float | None
     minimum_effect: float
-    harmed: tuple[str, ...]
-    unsafe: tuple[str, ...]
+    harmed: tuple[Metric, ...]
+    unsafe: tuple[Metric, ...]
     units: int
     final_at: int | None
 
@@ -103,7 +105,7 @@ def mismatch(p_value: float) -> Decision:
 def decide(standing: Standing) -> Decision:
     """What to do with one treatment."""
     rule, metrics, words = _first_rule(standing)
-    return _decision(rule, standing.arm_id, metrics, words)
+    return _decision(rule, standing.arm_id, tuple(metric.key for metric in metrics), words)
 
 
 def decide_all(decisions: Sequence[Decision], gains: Sequence[float | None]) -> Decision:
@@ -133,18 +135,18 @@ def _decision(rule: Rule, arm_id: str | None, metrics: tuple[str, ...], words: s
     return Decision(_WHAT_TO_DO[rule], rule, arm_id, metrics, words)
 
 
-_Ruling = tuple[Rule, tuple[str, ...], str]
+_Ruling = tuple[Rule, tuple[Metric, ...], str]
 
 
 def _first_rule(one: Standing) -> _Ruling:
-    primary = (one.primary,)
+    primary, name = (one.primary,), one.primary.name
     if one.harmed:
-        return Rule.GUARDRAIL_HARMED, one.harmed, f"Worse than allowed: {', '.join(one.harmed)}."
+        return Rule.GUARDRAIL_HARMED, one.harmed, f"Worse than allowed: {_names(one.harmed)}."
     if one.fewest_units < one.minimum_units:
         words = f"Not enough data ({one.fewest_units:,}/{one.minimum_units:,})."
         return Rule.TOO_FEW_UNITS, primary, words
     if not one.is_comparable:
-        words = f"{one.primary} is the same for all units, or unknown: nothing can be compared."
+        words = f"{name} is the same for all units, or unknown: nothing can be compared."
         return Rule.NO_VARIANCE, primary, words
     if one.final_at is not None and one.units < one.final_at:
         words = f"Not final before {one.final_at:,} units: {one.units:,} have come."
@@ -153,24 +155,22 @@ def _first_rule(one: Standing) -> _Ruling:
 
 
 def _by_effect(one: Standing) -> _Ruling:
-    primary = (one.primary,)
+    primary, name = (one.primary,), one.primary.name
     if one.finding is Finding.WORSE:
-        return Rule.PRIMARY_WORSE, primary, f"{one.primary} is worse than the control's."
+        return Rule.PRIMARY_WORSE, primary, f"{name} is worse than the control's."
     if one.finding is Finding.BETTER and one.unsafe:
-        words = (
-            f"{one.primary} is better; not yet surely within the margin: {', '.join(one.unsafe)}."
-        )
+        words = f"{name} is better; not yet surely within the margin: {_names(one.unsafe)}."
         return Rule.GUARDRAIL_OPEN, one.unsafe, words
     if one.finding is Finding.BETTER:
-        return (
-            Rule.PRIMARY_BETTER,
-            primary,
-            f"{one.primary} is better, and no guardrail is in the way.",
-        )
+        return Rule.PRIMARY_BETTER, primary, f"{name} is better, and no guardrail is in the way."
     if one.best_case is not None and one.best_case < one.minimum_effect:
-        words = f"{one.primary} is surely not better by {one.minimum_effect:.3g} of the control."
+        words = f"{name} is surely not better by {100 * one.minimum_effect:.3g} % of the control."
         return Rule.NO_WORTHWHILE_EFFECT, primary, words
     if one.final_at is not None:
-        words = f"At the planned size no effect on {one.primary} was shown: the control stays."
+        words = f"At the planned size no effect on {name} was shown: the control stays."
         return Rule.NO_EFFECT_SHOWN, primary, words
-    return Rule.UNDECIDED, primary, f"No difference of {one.primary} is sure yet."
+    return Rule.UNDECIDED, primary, f"No difference of {name} is sure yet."
+
+
+def _names(metrics: Sequence[Metric]) -> str:
+    return ", ".join(metric.name for metric in metrics)

@@ -14,7 +14,14 @@ from controlplane.decisions.experiments.design import (
 from controlplane.decisions.experiments.sums import Number, UnitSums, sum_units
 
 COST = Metric("cost", MetricKind.MEAN, Role.PRIMARY, Better.LOWER)
-ERRORS = Metric("errors", MetricKind.RATE, Role.GUARDRAIL, Better.LOWER, margin=0.1)
+ERRORS = Metric(
+    "errors",
+    MetricKind.RATE,
+    Role.GUARDRAIL,
+    Better.LOWER,
+    margin=0.1,
+    label="share of failed requests",
+)
 HALVES = (Arm("a", 5_000), Arm("b", 5_000))
 
 

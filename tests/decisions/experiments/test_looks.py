@@ -71,9 +71,8 @@ def test_one_side_is_the_mixture_of_effects_above_zero() -> None:
         evidence = _mixture(score, units, looks.prior_units)
         expected = min(1.0, 1.0 / evidence)
         assert looks.p_above(score, units) == pytest.approx(expected, rel=1e-4)
-    edge = looks.multiplier_above(0.01, units)
-    assert looks.p_above(edge, units) == pytest.approx(0.01, rel=1e-9)
-    assert edge < looks.multiplier(0.01, units)
+    assert looks.p_above(4.0, units) < looks.p_value(4.0, units)
+    assert looks.p_above(-4.0, units) == 1.0
 
 
 def _mixture(score: float, units: float, prior_units: float) -> float:

@@ -6,11 +6,13 @@ from controlplane.decisions.experiments.looks import FixedHorizon, Looks, tuned
 from controlplane.decisions.experiments.planning import (
     Baseline,
     Plan,
+    baseline,
     days_left,
     plan,
     smallest_effect,
     units_needed,
 )
+from tests.decisions.experiments.readings import events, values
 
 
 def planned(baseline: Baseline, effect: float, looks: Looks = Looks.FIXED, **others: float) -> Plan:
@@ -58,3 +60,11 @@ def test_what_is_found_now_needs_as_many_units_as_there_are() -> None:
     assert smallest_effect(
         0.2, FixedHorizon(), units=4_000, alpha=0.05, power=0.8
     ) == pytest.approx(0.2 * 2.80158, rel=1e-5)
+
+
+def test_a_baseline_is_of_what_units_did_before() -> None:
+    assert baseline(values(2, 4, 6)) == Baseline(4.0, pytest.approx(4.0))
+    assert baseline(events(1_000, 100), is_rate=True) == Baseline(
+        0.1, pytest.approx(0.09, rel=0.01)
+    )
+    assert baseline(values(3)) is None

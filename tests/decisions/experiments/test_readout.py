@@ -145,7 +145,10 @@ def guarded(errors: int, cost: int = 90, looks: Looks = Looks.SEQUENTIAL) -> Rea
 def test_a_guardrail_stops_for_harm_by_itself_whatever_the_primary_says() -> None:
     found = guarded(2_800)
     assert said(found) == (Verdict.ROLL_BACK, Rule.GUARDRAIL_HARMED, "b")
-    assert found.verdict.metrics == ("errors",)
+    assert (found.verdict.metrics, found.verdict.words) == (
+        ("errors",),
+        "Worse than allowed: share of failed requests.",
+    )
     assert said(guarded(2_800, looks=Looks.FIXED))[1] is Rule.GUARDRAIL_HARMED
 
 
