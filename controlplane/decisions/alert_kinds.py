@@ -42,6 +42,16 @@ class Severity(StrEnum):
     NOTICE = "notice"
 
 
+class NoData(StrEnum):
+    """What a rule makes of a place of which nothing is known: it holds what is, ends an alert after
+    a while, or is an alert itself.
+    """
+
+    KEEP = "keep"
+    RESOLVE = "resolve"
+    ALERT = "alert"
+
+
 class EpisodeState(StrEnum):
     """How far people are with an alert; all but the last are of what still holds."""
 
@@ -66,6 +76,7 @@ class DeliveryKind(StrEnum):
     FIRED = "fired"
     REMINDED = "reminded"
     ESCALATED = "escalated"
+    WORSENED = "worsened"
     UPDATED = "updated"
     DIGEST = "digest"
     RESOLVED = "resolved"

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('controlplane', '0023_caches'),
+        ('controlplane', '0027_refusals_and_grace'),
     ]
 
     operations = [

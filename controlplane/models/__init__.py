@@ -54,6 +54,7 @@ from controlplane.models.usage import (
     UsageHour,
     UsageMinute,
     UsageNamed,
+    UsagePriced,
 )
 from controlplane.models.users import ApiToken, Role, RoleBinding, ServiceAccount, User
 
@@ -129,5 +130,6 @@ __all__ = [
     "UsageHour",
     "UsageMinute",
     "UsageNamed",
+    "UsagePriced",
     "User",
 ]

@@ -9,8 +9,10 @@ from controlplane.decisions.alert_kinds import (
     DeliveryKind,
     DeliveryState,
     EpisodeState,
+    NoData,
     Severity,
 )
+from controlplane.decisions.budgets import BudgetState
 from controlplane.decisions.gpu_costs import CapacityClass
 from controlplane.decisions.report_kinds import (
     Cadence,
@@ -127,6 +129,10 @@ def budget_actions() -> Choices:
     return choices_of(BudgetAction)
 
 
+def budget_states() -> Choices:
+    return choices_of(BudgetState)
+
+
 def too_long_policies() -> Choices:
     return choices_of(TooLong)
 
@@ -153,6 +159,10 @@ def alert_kinds() -> Choices:
 
 def alert_scopes() -> Choices:
     return choices_of(AlertScope)
+
+
+def no_data_policies() -> Choices:
+    return choices_of(NoData)
 
 
 def severities() -> Choices:

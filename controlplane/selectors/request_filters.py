@@ -17,8 +17,15 @@ from django_filters import CharFilter, ChoiceFilter, FilterSet, IsoDateTimeFilte
 from controlplane.models import Request
 from controlplane.models.kinds import choices_of
 from controlplane.selectors.requests import within
-from inference.contract.kinds import CacheOutcome, Endpoint, Outcome, PriorityClass, TaskClass
-from inference.decisions.outcomes import FIRST_OF_CALLER, LAST_OF_CALLER
+from inference.contract.kinds import (
+    CacheOutcome,
+    Endpoint,
+    Outcome,
+    PriorityClass,
+    RefusalReason,
+    TaskClass,
+)
+from inference.decisions.outcomes import FIRST_OF_CALLER, LAST_OF_CALLER, REASONS
 
 SPANS: Mapping[str, timedelta] = {
     "15m": timedelta(minutes=15),
@@ -35,6 +42,12 @@ _SPAN_LABELS = {
     "24h": "Last 24 hours",
     "7d": "Last 7 days",
     "30d": "Last 30 days",
+}
+REASON_WORDS: Mapping[RefusalReason, str] = {
+    RefusalReason.BUDGET: "a budget",
+    RefusalReason.LIMIT: "a limit",
+    RefusalReason.SWITCH: "a kill switch",
+    RefusalReason.CAPACITY: "want of room",
 }
 EVER = "ever"
 _NANO = 10**9
@@ -77,6 +90,13 @@ class RequestFilters(FilterSet):
         empty_label="Either",
         method="filter_failed",
         help_text="`true`: failed by us or a worker, as error rates count; `false`: all others.",
+    )
+    reason = ChoiceFilter(
+        label="Refused by",
+        choices=[(one.value, words) for one, words in REASON_WORDS.items()],
+        empty_label="Anything",
+        method="filter_reason",
+        help_text="Why it was turned away: a budget, a limit, a kill switch, or no room.",
     )
     endpoint = ChoiceFilter(
         label="Endpoint",
@@ -171,6 +191,12 @@ class RequestFilters(FilterSet):
         failed = Q(outcome__in=(Outcome.ERROR, Outcome.REFUSED)) & ~by_caller
         failed |= Q(outcome=Outcome.LOST_GATEWAY)
         return requests.filter(failed if value == "true" else ~failed)
+
+    def filter_reason(
+        self, requests: QuerySet[Request], name: str, value: str
+    ) -> QuerySet[Request]:
+        codes = sorted(one.value for one in REASONS[RefusalReason(value)])
+        return requests.filter(error_code__in=codes)
 
     def filter_route(self, requests: QuerySet[Request], name: str, value: str) -> QuerySet[Request]:
         return requests.filter(Q(route_id=value) | Q(route_name=value))

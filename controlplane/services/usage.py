@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
 from hashlib import sha256
 from operator import attrgetter
@@ -27,6 +27,8 @@ from controlplane.decisions.rollups import (
     HourKey,
     MinuteKey,
     NamedKey,
+    PricedKey,
+    PricedSums,
     RollUps,
     RuleKey,
     Sums,
@@ -41,6 +43,7 @@ from controlplane.models.usage import (
     UsageHour,
     UsageMinute,
     UsageNamed,
+    UsagePriced,
 )
 from controlplane.selectors.usage_recording import get_names, get_zones, list_refused
 from controlplane.services.budget_accounts import add_spending, hold_counting, sum_spending
@@ -55,6 +58,7 @@ NO_STARTS: Mapping[str, int] = {}
 log = structlog.get_logger(__name__)
 
 _SUMS = tuple(one.name for one in fields(Sums))
+_PRICED_SUMS = tuple(one.name for one in fields(PricedSums))
 _figures = attrgetter(*_SUMS)
 
 RULES_KEPT = timedelta(days=7)
@@ -93,10 +97,10 @@ def record_usage(
     """Record a batch in one transaction; what is in the ledger already changes nothing.
 
     `starts` are journals that have let go of their ends up to a number: no mark waits for those.
-    Every writer takes locks in one order: requests, minutes, rules, hours, days, names, budgets'
-    accounts, their effects, caches, marks, each by key. All is summed before the first roll-up is
-    written: two recorders add to the same rows, and each waits from there on for the other's
-    commit.
+    Every writer takes locks in one order: requests, minutes, rules, hours, days, names, versions,
+    budgets' accounts, their effects, caches, marks, each by key. All is summed before the first
+    roll-up is written: two recorders add to the same rows, and each waits from there on for the
+    other's commit.
     Raises what the database raises; then nothing of the batch is recorded.
     """
     with transaction.atomic():
@@ -209,6 +213,8 @@ def add_increments(increments: RollUps, labels: Mapping[str, str]) -> None:
         refused = list_refused([key for key, _ in increments.named])
         capped = _rows(NamedKey, cap_named(increments.named, refused))
         add_up(UsageNamed, NamedKey._fields, capped, sums=_SUMS)
+    priced = [key._asdict() | asdict(sums) for key, sums in increments.priced]
+    add_up(UsagePriced, PricedKey._fields, priced, sums=_PRICED_SUMS)
 
 
 def _rows(kind: type[Any], sums: Iterable[tuple[Any, Sums]]) -> list[dict[str, object]]:

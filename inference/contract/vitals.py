@@ -36,8 +36,8 @@ class Traffic:
     errors. Histograms are `decisions.histograms`': milliseconds from arrival to first content, and
     milliseconds for each output token after the first. Money is what was booked, in nano-USD; the
     requests without a price, or without a count of tokens, are counted instead. `shed` counts by
-    class the requests that were sent away for want of room, `cached` by outcome those that a cache
-    policy bore on.
+    class the requests that were sent away for want of room, `refused` by reason all that were
+    turned away before any pool saw them, `cached` by outcome those that a cache policy bore on.
     """
 
     at: int
@@ -54,6 +54,7 @@ class Traffic:
     first_token_ms: Mapping[int, int] = field(default_factory=dict)
     output_token_ms: Mapping[int, int] = field(default_factory=dict)
     shed: Mapping[str, int] = field(default_factory=dict)
+    refused: Mapping[str, int] = field(default_factory=dict)
     cached: Mapping[str, int] = field(default_factory=dict)
 
 

@@ -95,6 +95,11 @@ class TrafficSeriesSerializer(serializers.Serializer[object]):
     shed_per_s = serializers.DictField(
         child=_values(), help_text="Sent away for want of room, by class; of no pool."
     )
+    refused_per_s = serializers.DictField(
+        child=_values(),
+        help_text="Turned away before any pool saw them, by reason: `budget`, `limit`, `switch`, "
+        "`capacity`; of no pool.",
+    )
     cache_hit_share = _values("What caches served, from 0 to 1; null where none was asked.")
 
 
@@ -158,6 +163,10 @@ class SummarySerializer(serializers.Serializer[object]):
     shed = serializers.DictField(
         child=serializers.IntegerField(),
         help_text="Sent away for want of room in the last minute, by class.",
+    )
+    refused = serializers.DictField(
+        child=serializers.IntegerField(),
+        help_text="Turned away before any pool saw them in the last minute, by reason.",
     )
     cache_hit_share = serializers.FloatField(allow_null=True)
 
