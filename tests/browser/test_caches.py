@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from controlplane.models import CacheHour, Role, User
+from controlplane.models import CacheHour, CachePolicy, Organisation, Role, Route, User
 from controlplane.services.actors import Actor
 from controlplane.services.caches import create_policy
 from controlplane.services.pools import create_pool
@@ -34,6 +34,7 @@ def kept(now_ms: int, policy_id: str, route_id: str) -> list[End]:
     origin = make_origin(route_id=route_id, route_name="chat")
     for number in range(120):
         at_ms = now_ms - (number % 24) * HOUR_MS
+        times = {"at_ms": at_ms, "received_at_ms": at_ms - 1_000}
         tier = TIERS[number % 3]
         use = CacheUse(
             policy_id,
@@ -47,13 +48,13 @@ def kept(now_ms: int, policy_id: str, route_id: str) -> list[End]:
             saved_nanousd=None if number == 0 else 400_000,
             saved_ms=900.0,
         )
-        end = make_end(1 + number, at_ms=at_ms, origin=origin, charges=(), cache=use)
+        end = make_end(1 + number, **times, origin=origin, charges=(), cache=use)
         if number % 4 == 3:
             use = CacheUse(policy_id, CacheOutcome.MISS, similarity=0.8, refused_by="threshold")
-            end = make_end(1 + number, at_ms=at_ms, origin=origin, cache=use)
+            end = make_end(1 + number, **times, origin=origin, cache=use)
         elif tier is CacheTier.SEMANTIC and number % 5 == 0:
             use = replace(use, outcome=CacheOutcome.CHECKED, agreed=number % 3 != 2)
-            end = make_end(1 + number, at_ms=at_ms, origin=origin, cache=use)
+            end = make_end(1 + number, **times, origin=origin, cache=use)
         ends.append(end)
     return ends
 
@@ -94,6 +95,14 @@ def gateway(policy_id: str, route_id: str) -> Vitals:
     )
 
 
+def a_route(actor: Actor, home: Organisation, policy: CachePolicy) -> Route:
+    """A route that has the policy, and a pool for it."""
+    told = {"provisioner": "static", "addresses": ["http://127.0.0.1:9000/v1"]}
+    pool = create_pool(actor, organisation=home, name="mine", model="gpt-x", **told)
+    targets = [TargetChoice(pool, 1)]
+    return create_route(actor, organisation=home, name="chat", targets=targets, cache_policy=policy)
+
+
 def test_a_policy_is_made_its_savings_read_and_an_entry_purged(
     visitor: Visitor, console: Console, actor: Actor, shots: Path
 ) -> None:
@@ -113,18 +122,7 @@ def test_a_policy_is_made_its_savings_read_and_an_entry_purged(
     policy = create_policy(
         actor, organisation=home, name="by meaning", tiers=["local", "shared", "semantic"]
     )
-    pool = create_pool(
-        actor,
-        organisation=home,
-        name="mine",
-        model="gpt-x",
-        provisioner="static",
-        addresses=["http://127.0.0.1:9000/v1"],
-    )
-    targets = [TargetChoice(pool, 1)]
-    route = create_route(
-        actor, organisation=home, name="chat", targets=targets, cache_policy=policy
-    )
+    route = a_route(actor, home, policy)
     now_ms = int(time.time() * 1000)
     ends = kept(now_ms, policy.pk, route.pk)
     console.traffic(*ends)
