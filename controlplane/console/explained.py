@@ -86,7 +86,7 @@ class Target:
     cost: str
     context: str
     why_not: str
-    variant: str
+    whose: str
     bridge: str
     workers: Sequence[Worker]
 
@@ -325,6 +325,10 @@ def _mismatch(miss: Mapping[str, Any]) -> str:
 def _target(one: Mapping[str, Any], variants: Mapping[str, str], *, is_skipped: bool) -> Target:
     why = LEFT_OUT.get(one["left_out"] or "", "")
     variant = variants.get(one["variant_id"], "")
+    if one["stands_in"]:
+        whose = "the control's, in case the variant's fail"
+    else:
+        whose = f"of the variant {variant}" if variant else ""
     if not why and one["place"] is None and variant and not is_skipped:
         why = "another variant's" if one["weight"] else "weight 0"
     elif not why and one["place"] is None:
@@ -340,7 +344,7 @@ def _target(one: Mapping[str, Any], variants: Mapping[str, str], *, is_skipped: 
         cost=_cost(one["cost_max_nanousd"], why),
         context=count(one["max_context_tokens"]),
         why_not=why,
-        variant=variant,
+        whose=whose,
         bridge="" if one["bridge"] is None else PATHS[Endpoint(one["bridge"])],
         workers=[_worker(worker) for worker in one["workers"]],
     )

@@ -217,6 +217,7 @@ def _target(
         "place": verdict.place,
         "left_out": None if left_out is None else left_out.reason.value,
         "switch_id": None if switch is None else switch.id,
+        "stands_in": verdict.stands_in,
         "bridge": None if verdict.bridge is None else verdict.bridge.value,
         "share": round(verdict.share, _DIGITS),
         "cost_max_nanousd": _money(verdict.cost_max_nanousd),

@@ -165,6 +165,9 @@ class TargetVerdictSerializer(serializers.Serializer[Any]):
     variant_id = serializers.CharField(
         allow_null=True, help_text="The experiment's variant whose target it is, or null."
     )
+    stands_in = serializers.BooleanField(
+        help_text="It is the control's, in case those of the variant fail."
+    )
     cost_max_nanousd = serializers.CharField(allow_null=True, help_text=_MONEY)
     max_context_tokens = serializers.IntegerField(allow_null=True)
     workers = WorkerVerdictSerializer(many=True)

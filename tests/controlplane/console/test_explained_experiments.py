@@ -69,6 +69,7 @@ def test_the_page_tells_the_variant_and_whose_the_targets_are(
     assert "Experiments that run on the route" in words
     assert "another model other 100 % get it temperature = 0.5 user" in words
     assert "of the variant other" in words
+    assert "the control's, in case the variant's fail" in words
     assert "it goes to small" in words
 
 
