@@ -19,7 +19,7 @@ from inference.contract.snapshot import (
     SwitchRecord,
     TargetRecord,
 )
-from inference.contract.values import frozen
+from inference.contract.values import changed, frozen
 from inference.decisions.arms import arm_of
 from inference.decisions.cost import bound_output_tokens, cost_at_most
 from inference.decisions.endpoints import EVERYTHING, Offers, misfit
@@ -216,7 +216,11 @@ def plan_request(
             code, param = RefusalCode.WRONG_ENDPOINT, "model"
         return Refusal(code, route, message, rule_id=rule_id, param=param, assignments=assignments)
     plan = _plan(snapshot, identity, route, standing, line_up, request, rule_id, now=now, u=u)
-    return replace(plan, assignments=assignments) if assignments else plan
+    if not assignments:
+        return plan
+    if isinstance(plan, Refusal):
+        return replace(plan, assignments=assignments)
+    return changed(plan, assignments=assignments)
 
 
 def _plan(
