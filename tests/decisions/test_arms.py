@@ -26,7 +26,7 @@ from inference.decisions.fleet_view import WorkerView, fleet_view
 from inference.decisions.groundwork import Groundwork
 from inference.decisions.plan import Plan, Refusal, RefusalCode, plan_request
 from inference.decisions.record import decision_record
-from tests.decisions.experiments import EXPERIMENT, NOW, experiment, with_experiments
+from tests.decisions.tried import EXPERIMENT, NOW, experiment, with_experiments
 from tests.inference.gateway.rig import (
     TOKEN,
     configuration,

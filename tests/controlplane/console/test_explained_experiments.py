@@ -13,7 +13,7 @@ from inference.contract.snapshot import ConfigSnapshot, ExperimentRecord, Target
 from tests.controlplane.console.conftest import Reader
 from tests.controlplane.console.flows import inputs_of, words_of
 from tests.controlplane.replayed import make_route
-from tests.decisions.experiments import EXPERIMENT, with_experiments
+from tests.decisions.tried import EXPERIMENT, with_experiments
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from inference.contract.snapshot import (
     TargetRecord,
     VariantRecord,
 )
-from tests.decisions.experiments import EXPERIMENT, with_experiments
+from tests.decisions.tried import EXPERIMENT, with_experiments
 from tests.inference.gateway.client import BASE, chat, opened, post, request_bytes, streaming
 from tests.inference.gateway.rig import (
     DEBUG_TOKEN,
