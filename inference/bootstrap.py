@@ -16,6 +16,9 @@ from importlib import import_module
 from prometheus_client import CollectorRegistry
 from redis.asyncio import Redis
 
+from inference.caches.base import Parts
+from inference.caches.chain import Caches
+from inference.caches.link import CALL_S
 from inference.contract.kinds import ProcessRole
 from inference.contract.snapshot import ConfigSnapshot
 from inference.contract.vitals import Vitals
@@ -97,6 +100,7 @@ def build_gateway_child(
     journal = Journal.create(settings.var / "journals")
     health = StoreHealth("snapshots")
     traces, trace_senders = _tracing(settings, process, registry)
+    caches = _caches(settings, metrics)
     services = _services(
         settings,
         process,
@@ -109,6 +113,7 @@ def build_gateway_child(
         journal=journal,
         metrics=metrics,
         traces=traces,
+        caches=caches,
     )
     wishes = Wishes(settings.gateway_id, generation=generation, tell=lambda one: link.say(one))
     identity = (os.getpid(), time.time())
@@ -134,6 +139,7 @@ def build_gateway_child(
             Replay(settings.var / "journals", store).run,
             Peers(store, identity, apply=fleet.apply_loads, clock=time.time, crowd=fleet.crowd).run,
             ladders.run,
+            caches.run,
             vitals.run,
             *trace_senders,
         ),
@@ -268,6 +274,22 @@ def _queueing(
     return waiting, ladders
 
 
+def _caches(settings: Settings, metrics: GatewayMetrics) -> Caches:
+    """What is kept of answers, here and in the cache store."""
+    caches = Caches(
+        Parts(
+            data_key=settings.data_key,
+            store_url=settings.cache_url,
+            local_bytes=settings.cache_local_bytes,
+            embedding_bytes=settings.cache_embedding_bytes,
+            clock=time.time,
+            call_s=CALL_S,
+        )
+    )
+    metrics.caches.watch(caches.gauges)
+    return caches
+
+
 def check_settings(settings: Settings) -> None:
     """Raise SettingsError if spans may not be sent where they are to go."""
     problem = settings.otlp_url and problem_with_address(settings.otlp_url, settings.own_ports)
@@ -314,6 +336,7 @@ def _services(
     journal: Journal,
     metrics: GatewayMetrics,
     traces: Traces,
+    caches: Caches,
 ) -> Services:
     return Services(
         snapshots=holder,
@@ -329,6 +352,7 @@ def _services(
         metrics=metrics,
         traffic=TrafficCounter(),
         traces=traces,
+        caches=caches,
         peppers=settings.peppers,
         body_limit_bytes=settings.body_limit_bytes,
         gateway=process,
@@ -375,6 +399,8 @@ def _vitals_of(
             queued=services.waiting.depths(),
             oldest_wait_ms=services.waiting.oldest_waits_ms(),
             degraded=services.ladders.taken(),
+            tiers=() if services.caches is None else services.caches.gauges(),
+            top_entries=() if services.caches is None else services.caches.top_entries(),
         )
 
     return record

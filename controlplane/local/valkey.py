@@ -97,8 +97,8 @@ def state_rules(role: str) -> str:
 
 def cache_rules(role: str) -> str:
     """What a role may do in the cache store, where nothing is kept that cannot be lost."""
-    del role
-    return f"db=0 ~* {_EVERYDAY}"
+    keys = wire.CACHE_KEYS if role == DATA else "*"
+    return f"db=0 ~{keys} {_EVERYDAY}"
 
 
 def find_binary() -> Path:

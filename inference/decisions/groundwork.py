@@ -32,7 +32,7 @@ MOST_WAYS = 10_000
 class Way:
     """Where a key comes by a name: the route, and what a request counts as that says no more.
 
-    `looked_at` are the headers that the route's rules look at. `line_ups` are the route's own, by
+    `looked_at` are the headers that the rules of the route and of its cache policy look at. `line_ups` are the route's own, by
     endpoint, which a request comes to that no rule and no wish of its caller's has chosen for.
     `origins` are of requests by it that say no more, by endpoint and whether they are streams: kept
     here by whoever writes them down.
@@ -125,7 +125,9 @@ class Groundwork:
                 return None
             if len(self._ways) >= MOST_WAYS:
                 self._ways.clear()
-            way = Way(route, standing_of_nothing(identity, route), headers_of(route), {}, {})
+            policy = self._snapshot.cache_policies.get(route.cache_policy_id or "")
+            looked_at = headers_of(route, () if policy is None else policy.bypass)
+            way = Way(route, standing_of_nothing(identity, route), looked_at, {}, {})
             self._ways[identity.id, name] = way
         return way
 

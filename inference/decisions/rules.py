@@ -76,14 +76,14 @@ def is_within(schedule: ScheduleRecord, at: float, time_zone: str) -> bool:
     )
 
 
-def headers_of(route: RouteRecord) -> frozenset[str]:
-    """The headers that the rules of a route look at."""
-    return frozenset(_named(route))
+def headers_of(route: RouteRecord, others: Sequence[MatchRecord] = ()) -> frozenset[str]:
+    """The headers that the rules of a route look at, and these others."""
+    return frozenset(_named((*(rule.when for rule in route.rules), *others)))
 
 
-def _named(route: RouteRecord) -> Iterator[str]:
-    for rule in route.rules:
-        for name, _ in rule.when.headers:
+def _named(rules: Sequence[MatchRecord]) -> Iterator[str]:
+    for when in rules:
+        for name, _ in when.headers:
             yield name
 
 

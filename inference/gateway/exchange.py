@@ -30,6 +30,7 @@ from inference.gateway.admission import count_spared, end_and_settle, log_failur
 from inference.gateway.attempts import Attempt, Moment, charges_of, end_all
 from inference.gateway.auth import identify
 from inference.gateway.bridged import Bridged, within_reach
+from inference.gateway.cached import Caching
 from inference.gateway.dialects import DIALECTS, Dialect
 from inference.gateway.dispatch import Placement, Prompt
 from inference.gateway.downstream import Downstream
@@ -74,6 +75,7 @@ class Exchange:
     degraded: tuple[DegradationStep, ...] = ()
     bridged: Bridged | None = None
     is_out_of_retries = False
+    caching: Caching | None = None
     tokens_not_generated: int | None = None
 
     def __init__(self, services: Services, downstream: Downstream, *, endpoint: Endpoint) -> None:
@@ -314,6 +316,8 @@ class Exchange:
             end = self._end(outcome, http_status, error, now_s)
             services.traffic.count(end, mono_s=now_s)
             services.traces.ended(self.trace, end, self.attempts)
+            if end.cache is not None:
+                services.metrics.caches.used(end.cache)
             try:
                 await services.books.close(end)
             except JournalUnavailable:
@@ -350,6 +354,7 @@ class Exchange:
             None if self.plan is None else self.plan.output_tokens_max,
             self.downstream.headers.client_request_id,
             self.decision(),
+            cache=None if self.caching is None else self.caching.use(self),
         )
 
     def decision(self) -> dict[str, object] | None:
@@ -365,6 +370,8 @@ class Exchange:
             record["trace_id"] = self.trace.trace_id
         if self.admission is not None:
             record |= self.admission.records()
+        if self.caching is not None:
+            record["cache"] = self.caching.record()
         return record
 
     def _origin(self) -> Origin:

@@ -14,12 +14,14 @@ from redis.asyncio import Redis
 from uvicorn import Config
 from uvicorn.server import ServerState
 
+from inference.caches.chain import Caches
 from inference.contract.codec import assemble, index_section
 from inference.contract.events import Charge, End, Opening
 from inference.contract.kinds import Backend, Provisioner, Scope
 from inference.contract.sealing import encrypt, key_bucket, token_digest
 from inference.contract.snapshot import (
     BudgetRecord,
+    CachePolicyRecord,
     ConfigSnapshot,
     KeyDigest,
     KeyRecord,
@@ -29,6 +31,7 @@ from inference.contract.snapshot import (
     OrganisationRecord,
     PoolRecord,
     PriceRecord,
+    PurgeRecord,
     RouteRecord,
     TargetRecord,
 )
@@ -111,6 +114,8 @@ def configuration(
     organisations: tuple[OrganisationRecord, ...] = (OrganisationRecord("org_a", "Water"),),
     limits: tuple[LimitRecord, ...] = (),
     budgets: tuple[BudgetRecord, ...] = (),
+    policies: tuple[CachePolicyRecord, ...] = (),
+    purges: tuple[PurgeRecord, ...] = (),
 ) -> ConfigSnapshot:
     """A snapshot around these pools; the route `m` goes over all of them unless given."""
     keys = keys or (
@@ -124,6 +129,8 @@ def configuration(
         "pools": dict(index_section("pools", pools)),
         "limits": dict(index_section("limits", limits)),
         "budgets": dict(index_section("budgets", budgets)),
+        "caches": dict(index_section("caches", policies)),
+        "purges": dict(index_section("purges", purges)),
         "routes": dict(
             index_section("routes", routes or (route_record(*(pool.name for pool in pools)),))
         ),
@@ -209,6 +216,7 @@ class Gateway:
     app: GatewayApp = field(init=False)
     waiting: WaitingRoom = field(init=False)
     ladders: Ladders = field(init=False)
+    caches: Caches | None = None
     grounds: Grounds = field(default_factory=Grounds)
     u: float = 0.0
     skipped_s: float = 0.0
@@ -252,6 +260,7 @@ async def running_gateway(
     store: Redis | None = None,
     most_end_users: int = MOST_END_USERS,
     idle_s: float = 5,
+    caches: Caches | None = None,
 ) -> AsyncIterator[Gateway]:
     """A gateway of this configuration, gone at the end of the block.
 
@@ -284,6 +293,7 @@ async def running_gateway(
         registry=registry,
         tasks=state.tasks,
         traffic=TrafficCounter(),
+        caches=caches,
     )
     _queue_up(gateway, metrics, max_held_bytes=max_held_bytes)
     if snapshot is not None:
@@ -339,6 +349,7 @@ def _services(
         books=gateway.books,
         metrics=metrics,
         traffic=gateway.traffic,
+        caches=gateway.caches,
         peppers=peppers,
         body_limit_bytes=body_limit_bytes,
         gateway="gw-test/0",
