@@ -8,10 +8,11 @@ import msgspec
 from inference.caches.base import Asked, Entry, Found
 from inference.caches.chain import Caches
 from inference.contract.events import CacheUse
-from inference.contract.kinds import CacheOutcome, CacheScope, CacheTier, Endpoint, PurgeKind, Scope
+from inference.contract.kinds import CacheOutcome, CacheTier, PurgeKind, Scope
 from inference.contract.params import MAX_CACHE_TTL_S
-from inference.contract.snapshot import CachePolicyRecord, ConfigSnapshot
+from inference.contract.snapshot import CachePolicyRecord
 from inference.contract.values import changed
+from inference.decisions.arms import cache_part_of
 from inference.decisions.caching import (
     CacheWishes,
     Obstacle,
@@ -19,24 +20,18 @@ from inference.decisions.caching import (
     Said,
     entry_id_of,
     identity_of,
-    is_sampled,
     key_of,
     mark,
-    obstacle_to,
     partition_of,
     question_of,
     read_said,
-    shelf_of,
-    tenant_of,
     ttl_of,
 )
 from inference.decisions.cost import cost_of
-from inference.decisions.plan import Plan
+from inference.decisions.plan import Plan, PlannedTarget
 from inference.decisions.replaying.base import Document
 from inference.decisions.replaying.registry import FORMS
-from inference.decisions.rules import Circumstances, fits
 from inference.gateway.attempts import Attempt
-from inference.gateway.cache_wishes import cache_wishes
 from inference.gateway.headers import Headers
 from inference.gateway.recording import Recording
 from inference.gateway.schemas import InferenceRequest
@@ -46,6 +41,9 @@ if TYPE_CHECKING:
     from inference.gateway.vectors import Vectors
 
 _NO_PURGES: Mapping[tuple[PurgeKind, str], int] = {}
+
+
+_encode = msgspec.json.Encoder().encode
 
 
 class Caching:
@@ -199,6 +197,8 @@ class Caching:
         form, charge = FORMS[self.place.endpoint], attempt.charge
         if not self.may_keep or charge is None or not form.is_fit(whole):
             return None
+        if attempt.planned.stands_in:  # what others asked may not be answered by this arm's control
+            return None
         if form.has_tool_calls(whole) and not self.policy.stores_tool_calls:
             return None
         body = _encode(whole) if body is None else body
@@ -259,13 +259,18 @@ class Caching:
     def _key_of_answer(self, exchange: "Exchange", attempt: Attempt) -> bytes:
         """The key of what was really sent, to what really answered."""
         sent = exchange.request
-        identity = identity_of(attempt.planned)
+        identity = (*identity_of(attempt.planned), cache_part_of(self.plan.assignments))
         if identity == self.place.identity and sent is self.request:
             return self.asked.key
         said = self.said
         if sent is not None and sent is not self.request:
             said = read_said(sent.members, sent.replaced)
         return key_of(self.caches.secret, changed(self.place, identity=identity), said)
+
+    def is_of(self, planned: PlannedTarget) -> bool:
+        """Whether a target answers as the intended one does."""
+        part = cache_part_of(self.plan.assignments)
+        return not planned.stands_in and (*identity_of(planned), part) == self.place.identity
 
     def use(self, exchange: "Exchange") -> CacheUse:
         """What the books say of it."""
@@ -331,66 +336,3 @@ class Caching:
         if self.found is not None:
             told["tier"] = self.found.tier.value
         return told
-
-
-def begin_caching(exchange: "Exchange", plan: Plan, request: InferenceRequest) -> Caching | None:
-    """What caches may do for a request of a route with a policy; None if that does nothing.
-
-    Raises InvalidRequest if its caller's wishes can't be read.
-    """
-    caches, snapshot, identity = exchange.services.caches, exchange.snapshot, exchange.identity
-    if caches is None or snapshot is None or identity is None:
-        return None
-    policy = snapshot.cache_policies.get(plan.route.cache_policy_id or "")
-    if policy is None or not policy.is_enabled:
-        return None
-    wishes = cache_wishes(exchange.downstream.headers)
-    endpoint, task = exchange.endpoint, plan.standing.task
-    try:
-        said = read_said(request.members, request.replaced)
-    except (msgspec.DecodeError, RecursionError):
-        return None  # it is the engine's to say what is wrong with it
-    obstacle = obstacle_to(policy, endpoint, task, is_sampled=is_sampled(endpoint, said))
-    if obstacle is None and policy.bypass and _is_passed_by(exchange, snapshot, policy, plan):
-        obstacle = Obstacle.RULE
-    place = Place(
-        endpoint,
-        tenant_of(policy, identity),
-        shelf_of(policy, plan.route.id),
-        "" if policy.scope is CacheScope.SHARED else request.model,
-        identity_of(plan.targets[0]),
-        wishes.context_version,
-        wishes.namespace,
-    )
-    exchange.caching = caching = Caching(
-        caches,
-        policy,
-        plan,
-        request,
-        wishes=wishes,
-        place=place,
-        said=said,
-        obstacle=obstacle,
-        purges=snapshot.purged.get(identity.organisation_id, _NO_PURGES),
-    )
-    return caching
-
-
-def _is_passed_by(
-    exchange: "Exchange", snapshot: ConfigSnapshot, policy: CachePolicyRecord, plan: Plan
-) -> bool:
-    """Whether a rule keeps the request from the caches."""
-    assert exchange.identity is not None
-    owner = snapshot.organisations.get(policy.organisation_id)
-    zone = "UTC" if owner is None else owner.time_zone
-    case = Circumstances(plan.facts, plan.standing, exchange.identity, plan.at, zone)
-    return any(fits(when, case) for when in policy.bypass)
-
-
-def wants_vectors(caching: Caching) -> bool:
-    """Whether the inputs of the request are kept one by one."""
-    is_embedding = caching.place.endpoint is Endpoint.EMBEDDINGS and "input" in caching.said
-    return is_embedding and CacheTier.EMBEDDING in caching.policy.tiers
-
-
-_encode = msgspec.json.Encoder().encode

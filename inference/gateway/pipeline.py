@@ -17,7 +17,7 @@ from inference.errors import (
 )
 from inference.gateway.admission import admit_unplanned, give_back, next_within_limits, with_bound
 from inference.gateway.attempts import Attempt
-from inference.gateway.cached import begin_caching
+from inference.gateway.cache_start import begin_caching
 from inference.gateway.disclosures import disclosed
 from inference.gateway.easing import admitted
 from inference.gateway.error_responses import error_response
@@ -64,7 +64,7 @@ async def _answer(exchange: Exchange) -> None:
     try:
         request = await exchange.understand()
         plan = exchange.make_plan(request)
-        if plan.route.cache_policy_id is not None:
+        if plan.route.cache_policy_id is not None or plan.assignments:
             begin_caching(exchange, plan, request)
     except ClientLeft:
         raise

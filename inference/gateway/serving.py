@@ -9,7 +9,8 @@ from inference.decisions.plan import Plan
 from inference.decisions.replaying.base import Shown
 from inference.decisions.replaying.registry import FORMS
 from inference.errors import NotCached
-from inference.gateway.cached import Caching, wants_vectors
+from inference.gateway.cache_start import wants_vectors
+from inference.gateway.cached import Caching
 from inference.gateway.disclosures import disclosed
 from inference.gateway.headers import stream_headers
 from inference.gateway.keepalive import KeepAlive

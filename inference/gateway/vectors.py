@@ -8,7 +8,7 @@ from inference.caches.base import Entry, Found
 from inference.contract.events import CacheUse, Usage
 from inference.contract.kinds import CacheOutcome, CacheTier, Endpoint
 from inference.contract.values import changed
-from inference.decisions.caching import entry_id_of, identity_of, input_key_of, ttl_of
+from inference.decisions.caching import entry_id_of, input_key_of, ttl_of
 from inference.decisions.cost import cost_of
 from inference.decisions.plan import Plan
 from inference.errors import UpstreamBadAnswer
@@ -142,7 +142,7 @@ def complete_vectors(
         raise UpstreamBadAnswer
     fresh = {key: bytes(one.embedding) for key, one in zip(vectors.sent, items, strict=True)}
     tokens = _shared_out(attempt, vectors)
-    if caching.may_keep and identity_of(attempt.planned) == caching.place.identity:
+    if caching.may_keep and caching.is_of(attempt.planned):
         for key, vector in fresh.items():
             if len(vector) <= caching.policy.max_entry_bytes:
                 entry = _entry(exchange, caching, attempt, (key, vector, tokens[key]))

@@ -144,11 +144,14 @@ class SharedTier:
     async def run(self) -> None:
         if self.link is None:
             return
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.link.run())
-            tasks.create_task(self._write())
-            tasks.create_task(self._renew())
-            tasks.create_task(self._measure())
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self.link.run())
+                tasks.create_task(self._write())
+                tasks.create_task(self._renew())
+                tasks.create_task(self._measure())
+        finally:
+            await self.link.client.aclose()
 
     def _put(self, name: str, content: tuple[bytes, Entry] | None) -> None:
         self._waiting.append((name, content))

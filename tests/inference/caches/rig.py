@@ -6,10 +6,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 
+from redis.asyncio import Redis
+
 from inference.caches.base import Parts
 from inference.caches.chain import Caches
-from inference.contract.kinds import CacheTier, TaskClass
+from inference.contract.kinds import CacheTier
 from inference.contract.snapshot import CachePolicyRecord, ConfigSnapshot, PoolRecord, RouteRecord
+from inference.contract.wire import CACHE_KEYS
 from tests.inference.gateway.rig import (
     DATA_KEY,
     Gateway,
@@ -109,4 +112,7 @@ async def caching_gateway(
             yield gateway
 
 
-ALL_KEPT: dict[TaskClass, int] = dict.fromkeys(TaskClass, TTL_S)
+async def has_kept(store_url: str, entries: int = 1) -> bool:
+    """Whether the store has so many entries by now."""
+    async with Redis.from_url(store_url) as store:
+        return len([one async for one in store.scan_iter(CACHE_KEYS)]) >= entries
