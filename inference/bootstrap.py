@@ -28,7 +28,7 @@ from inference.events.replay import Replay
 from inference.events.sink import Sink
 from inference.fleet.directory import DirectoryReader, DirectoryWriter, directory_path
 from inference.fleet.lease import LeaderLease
-from inference.fleet.peers import Identity, Peers
+from inference.fleet.peers import Peers
 from inference.fleet.prefixes import PrefixIndex
 from inference.fleet.registry import FleetRegistry
 from inference.fleet.retries import RetryBudgets
@@ -37,6 +37,7 @@ from inference.gateway.auth import warn_of_lost_peppers
 from inference.gateway.child import Background, GatewayChild
 from inference.gateway.control import ParentLink, Report
 from inference.gateway.dispatch import Dispatcher
+from inference.gateway.own_vitals import vitals_of
 from inference.gateway.parent import GatewayParent
 from inference.gateway.server import make_server
 from inference.gateway.services import Services, process_name
@@ -97,10 +98,8 @@ def build_gateway_child(
     waiting, ladders = _queueing(
         fleet, metrics, snapshot=lambda: holder.current, crowded=lambda: vitals.write_soon()
     )
-    journal = Journal.create(settings.var / "journals")
-    health = StoreHealth("snapshots")
+    journal, health = Journal.create(settings.var / "journals"), StoreHealth("snapshots")
     traces, trace_senders = _tracing(settings, process, registry)
-    caches = _caches(settings, metrics)
     services = _services(
         settings,
         process,
@@ -113,11 +112,10 @@ def build_gateway_child(
         journal=journal,
         metrics=metrics,
         traces=traces,
-        caches=caches,
     )
     wishes = Wishes(settings.gateway_id, generation=generation, tell=lambda one: link.say(one))
     identity = (os.getpid(), time.time())
-    record = _vitals_of(settings, services, holder, journal, wishes, identity)
+    record = vitals_of(settings, services, holder, journal, wishes, identity)
     vitals = VitalsWriter(store, process, record)
     link = ParentLink(
         parent, report=lambda: Report(replace(record(), traffic=()), families_of(registry))
@@ -139,7 +137,7 @@ def build_gateway_child(
             Replay(settings.var / "journals", store).run,
             Peers(store, identity, apply=fleet.apply_loads, clock=time.time, crowd=fleet.crowd).run,
             ladders.run,
-            caches.run,
+            *(() if services.caches is None else (services.caches.run,)),
             vitals.run,
             *trace_senders,
         ),
@@ -336,7 +334,6 @@ def _services(
     journal: Journal,
     metrics: GatewayMetrics,
     traces: Traces,
-    caches: Caches,
 ) -> Services:
     return Services(
         snapshots=holder,
@@ -352,7 +349,7 @@ def _services(
         metrics=metrics,
         traffic=TrafficCounter(),
         traces=traces,
-        caches=caches,
+        caches=_caches(settings, metrics),
         peppers=settings.peppers,
         body_limit_bytes=settings.body_limit_bytes,
         gateway=process,
@@ -361,49 +358,6 @@ def _services(
         chance=random.random,
         random_bits=random.getrandbits,
     )
-
-
-def _vitals_of(
-    settings: Settings,
-    services: Services,
-    holder: SnapshotHolder,
-    journal: Journal,
-    wishes: Wishes,
-    identity: Identity,
-) -> Callable[[], Vitals]:
-    """What a serving process says of itself."""
-    pid, started_at = identity
-
-    def record() -> Vitals:
-        return Vitals(
-            role=ProcessRole.GATEWAY,
-            gateway=settings.gateway_id,
-            process=services.gateway,
-            pid=pid,
-            started_at=started_at,
-            written_at=time.time(),
-            applied=holder.applied,
-            directory_generation=services.fleet.directory_generation,
-            directory_token=services.fleet.directory_token,
-            inflight=services.fleet.tell_inflight(services.stopwatch()),
-            arrivals_total=services.metrics.arrivals_total,
-            events_lost_total=journal.events_lost_total,
-            events_lost_at=journal.events_lost_at,
-            journal_backlog=journal.backlog,
-            traffic=services.traffic.records(mono_s=services.stopwatch()),
-            prefill_tokens=services.fleet.prefill_tokens(),
-            breakers=services.fleet.breakers(services.stopwatch()),
-            restart_generation=wishes.restart_generation,
-            is_draining=services.is_draining,
-            requests=services.metrics.requests,
-            queued=services.waiting.depths(),
-            oldest_wait_ms=services.waiting.oldest_waits_ms(),
-            degraded=services.ladders.taken(),
-            tiers=() if services.caches is None else services.caches.gauges(),
-            top_entries=() if services.caches is None else services.caches.top_entries(),
-        )
-
-    return record
 
 
 def _follow_snapshots(

@@ -74,8 +74,8 @@ class Exchange:
     _origin_record: Origin | None = None
     degraded: tuple[DegradationStep, ...] = ()
     bridged: Bridged | None = None
-    is_out_of_retries = False
     caching: Caching | None = None
+    is_out_of_retries = False
     tokens_not_generated: int | None = None
 
     def __init__(self, services: Services, downstream: Downstream, *, endpoint: Endpoint) -> None:
@@ -88,7 +88,6 @@ class Exchange:
         self.trace = services.traces.begin(downstream.headers)
         self.snapshot = services.snapshots.current
         self.attempts: list[Attempt] = []
-        self._task = downstream.task
         services.metrics.arrived()
         downstream.watch(self._leave)
 
@@ -277,10 +276,11 @@ class Exchange:
 
     def interrupt(self, error: GatewayError) -> None:
         """End it from outside, wherever it waits; the pipeline finds the reason here."""
-        if self.is_closed or self.interruption is not None or self._task is None:
+        task = self.downstream.task
+        if self.is_closed or self.interruption is not None or task is None:
             return
         self.interruption = error
-        self._task.cancel()
+        task.cancel()
 
     async def close(
         self, outcome: Outcome, *, http_status: int, error: GatewayError | None = None

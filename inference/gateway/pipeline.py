@@ -18,11 +18,11 @@ from inference.errors import (
 from inference.gateway.admission import admit_unplanned, give_back, next_within_limits, with_bound
 from inference.gateway.attempts import Attempt
 from inference.gateway.cache_start import begin_caching
+from inference.gateway.cached import Caching
 from inference.gateway.disclosures import disclosed
 from inference.gateway.easing import admitted
 from inference.gateway.error_responses import error_response
 from inference.gateway.exchange import Exchange
-from inference.gateway.flying import joined
 from inference.gateway.headers import answer_headers
 from inference.gateway.hedging import Race
 from inference.gateway.keepalive import KeepAlive
@@ -37,7 +37,7 @@ from inference.gateway.relay import (
 from inference.gateway.renewal import renew
 from inference.gateway.schemas import InferenceRequest
 from inference.gateway.sending import Trials, ask, in_time
-from inference.gateway.serving import answered_from_cache, serve
+from inference.gateway.serving import answered_from_cache, has_joined
 from inference.gateway.turns import degrade
 from inference.workers.registry import REGISTRY as BACKENDS
 
@@ -71,10 +71,8 @@ async def _answer(exchange: Exchange) -> None:
     except GatewayError:
         await admit_unplanned(exchange)
         raise
-    if (caching := exchange.caching) is not None:
-        if await answered_from_cache(exchange, caching):
-            if caching.is_stale:
-                renew(exchange, caching, run)
+    if exchange.caching is not None:
+        if await _is_kept(exchange, exchange.caching):
             return
         request = exchange.request or request
     if (admission := exchange.limit(plan)) is not None:
@@ -92,12 +90,8 @@ async def _answer(exchange: Exchange) -> None:
     if request.is_stream or plan.route.hedge_after_ms is not None:
         alive = KeepAlive(exchange, plan.route.keep_alive_ms if request.is_stream else None)
         exchange.silence = alive.silence
-    if caching is not None:
-        entry = await joined(exchange, caching, alive if request.is_stream else None)
-        if entry is not None:
-            caching.answered_with(entry)
-            await serve(exchange, caching, request, entry.body, alive)
-            return
+    if exchange.caching is not None and await has_joined(exchange, exchange.caching, alive):
+        return
     trials = Trials(exchange)
     while True:
         if exchange.admission is None:
@@ -121,6 +115,14 @@ async def _answer(exchange: Exchange) -> None:
         else:
             return
     raise trials.failure() if trials.failures else NoCapacity
+
+
+async def _is_kept(exchange: Exchange, caching: Caching) -> bool:
+    """Answer from a cache, if it may be; a stale answer is asked for anew."""
+    is_answered = await answered_from_cache(exchange, caching)
+    if is_answered and caching.is_stale:
+        renew(exchange, caching, run)
+    return is_answered
 
 
 async def _attempt(

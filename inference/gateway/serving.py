@@ -12,6 +12,7 @@ from inference.errors import NotCached
 from inference.gateway.cache_start import wants_vectors
 from inference.gateway.cached import Caching
 from inference.gateway.disclosures import disclosed
+from inference.gateway.flying import joined
 from inference.gateway.headers import stream_headers
 from inference.gateway.keepalive import KeepAlive
 from inference.gateway.recording import frames_of
@@ -48,6 +49,18 @@ async def answered_from_cache(exchange: "Exchange", caching: Caching) -> bool:
     request = exchange.request
     assert request is not None
     await serve(exchange, caching, request, body)
+    return True
+
+
+async def has_joined(exchange: "Exchange", caching: Caching, alive: KeepAlive | None) -> bool:
+    """Answer with what an identical request that is under way gets; False if there is none."""
+    request = exchange.request
+    assert request is not None
+    entry = await joined(exchange, caching, alive if request.is_stream else None)
+    if entry is None:
+        return False
+    caching.answered_with(entry)
+    await serve(exchange, caching, request, entry.body, alive)
     return True
 
 

@@ -15,6 +15,7 @@ POINTS = [
     (kinds.DegradationStep, "inference/decisions/degradation", "steps"),
     (kinds.Backend, "inference/workers", "backends"),
     (kinds.Provisioner, "inference/pools", "provisioners"),
+    (kinds.CacheTier, "inference/caches", "tiers"),
     (PanelKind, "dashboards", "panels"),
     (AlertKind, "controlplane/alerting", "measures"),
     (ChannelKind, "controlplane/notify", "channels"),

@@ -126,6 +126,7 @@ async def test_a_hit_is_served_though_money_is_out_unless_the_policy_says_no(
 ) -> None:
     policy = replace(POLICY, serves_out_of_budget=serves)
     async with limited(upstream, store, budgets=(BUDGET,), policy=policy) as gateway:
+        await gateway.wait_for(lambda: gateway.limiter.leases.has_budgets)
         # of $0.15 that a request may cost at most, $0.12 are spent
         upstream.play(Behaviour(usage={"prompt_tokens": 100, "completion_tokens": 10}))
         assert await told(gateway, 2) == ["miss", expected]
