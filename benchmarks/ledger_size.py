@@ -1,6 +1,9 @@
 """How long every page and answer about usage and spending takes over a ledger of ten million rows.
 
     .venv/bin/python -m benchmarks.ledger_size [--requests 10000000] [--days 90] [--keys 500]
+    .venv/bin/python -m benchmarks.ledger_size --kept FOLDER
+
+The second way leaves what was made in that folder, and finds it there the next time.
 
 A PostgreSQL of its own is filled by SQL: requests with a charge each, busy keys and quiet ones, one
 in twenty without a price, tags and end users of its own on some; the roll-ups are what the upgrade
@@ -12,6 +15,7 @@ than --most-ms.
 import argparse
 import os
 from importlib import import_module
+from pathlib import Path
 
 import django
 import psycopg
@@ -31,8 +35,9 @@ def main() -> None:
     parser.add_argument("--days", type=int, default=90)
     parser.add_argument("--keys", type=int, default=500)
     parser.add_argument("--most-ms", type=float, default=500)
+    parser.add_argument("--kept", type=Path)
     arguments = parser.parse_args()
-    with services() as found:
+    with services(arguments.kept) as found:
         os.environ |= {**found, **_SETTINGS}
         django.setup()
         # models can't be imported before

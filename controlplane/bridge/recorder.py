@@ -29,7 +29,7 @@ from inference.contract.wire import (
     USAGE_STREAM,
 )
 
-BATCH_ENTRIES = 1_000
+BATCH_ENTRIES = 2_000
 # Below a full batch the next read waits this long, so that a moderate rate makes few commits.
 LINGER_S = 0.1
 READ_BLOCK_MS = 500

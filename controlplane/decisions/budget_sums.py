@@ -7,21 +7,24 @@ account and not by time: nobody knows how many there are.
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import tzinfo
+from operator import attrgetter
 
 from inference.contract.events import Charge, End
 from inference.contract.kinds import BudgetPeriod
 from inference.contract.snapshot import BudgetRecord
+from inference.contract.values import changed
 from inference.decisions.admission import Requester
 from inference.decisions.budgets import (
+    FOREVER,
     ROLLING,
     Account,
     Period,
-    accounts_of,
     is_by_caller,
     is_of_model,
     period_of,
+    subjects_of,
 )
 
 BUCKET_S: Mapping[BudgetPeriod, int] = {
@@ -44,15 +47,22 @@ class Spending:
     attempts: int = 0
     unknown_cost: int = 0
     buckets: dict[int, int] = field(default_factory=dict)
+    key: str = field(init=False)
+    """Where it is counted."""
+    _is_by_time: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        budget = self.account.budget
+        self.key = self.account.key
+        self._is_by_time = budget.is_rolling or not is_by_caller(budget)
 
     def add(self, at_s: float, *, spent_nanousd: int, attempts: int, unknown_cost: int) -> None:
         """Book attempts of one moment."""
         self.spent_nanousd += spent_nanousd
         self.attempts += attempts
         self.unknown_cost += unknown_cost
-        budget = self.account.budget
-        if spent_nanousd and (budget.is_rolling or not is_by_caller(budget)):
-            at = bucket_of(budget, at_s)
+        if spent_nanousd and self._is_by_time:
+            at = bucket_of(self.account.budget, at_s)
             self.buckets[at] = self.buckets.get(at, 0) + spent_nanousd
 
 
@@ -92,38 +102,73 @@ def spending_of(
 
     All attempts of a request count; on budgets of models each on that of its own model.
     """
-    found: dict[str, Spending] = {}
+    books = {name: _Book(own, zones[name]) for name, own in budgets.items() if own}
     for end in ends:
-        own = budgets.get(end.origin.organisation_id, ())
-        if not own or not end.charges:
-            continue
-        zone = zones[end.origin.organisation_id]
-        whole = [one for one in own if not is_of_model(one)]
-        _book(found, end, whole, end.charges, model_id=None, zone=zone)
-        of_models = [one for one in own if is_of_model(one)]
-        for charge in end.charges if of_models else ():
-            _book(found, end, of_models, (charge,), model_id=charge.model_id, zone=zone)
-    return tuple(found[key] for key in sorted(found))
+        book = books.get(end.origin.organisation_id)
+        if book is not None and end.charges:
+            book.add(end)
+    found = [one for book in books.values() for one in book.accounts()]
+    return tuple(sorted(found, key=attrgetter("key")))
 
 
-def _book(
-    found: dict[str, Spending],
-    end: End,
-    budgets: Sequence[BudgetRecord],
-    charges: Sequence[Charge],
-    *,
-    model_id: str | None,
-    zone: tzinfo,
-) -> None:
-    at_s = end.received_at_ms / 1000
-    requester = replace(_requester(end), model_id=model_id)
-    for account in accounts_of(budgets, requester, end.origin.tags, zone=zone, at_s=at_s):
-        found.setdefault(account.key, Spending(account)).add(
-            at_s,
-            spent_nanousd=sum(one.cost_nanousd or 0 for one in charges),
-            attempts=len(charges),
-            unknown_cost=sum(one.cost_nanousd is None for one in charges),
-        )
+class _Book:
+    """The accounts of one organisation, as ends are added to them.
+
+    Many ends are of one account and one second, so what takes long is found out once for each.
+    """
+
+    def __init__(self, budgets: Sequence[BudgetRecord], zone: tzinfo) -> None:
+        self._whole = [one for one in budgets if not is_of_model(one)]
+        self._of_models = [one for one in budgets if is_of_model(one)]
+        self._zone = zone
+        self._periods: dict[tuple[BudgetPeriod, int], Period] = {}
+        self._found: dict[tuple[str, Period, tuple[str, ...]], Spending] = {}
+
+    def add(self, end: End) -> None:
+        """Book all attempts of a request."""
+        requester = _requester(end)
+        if self._whole:
+            self._book(end, self._whole, requester, end.charges)
+        if self._of_models:
+            for charge in end.charges:
+                who = changed(requester, model_id=charge.model_id)
+                self._book(end, self._of_models, who, (charge,))
+
+    def accounts(self) -> Iterable[Spending]:
+        return self._found.values()
+
+    def _book(
+        self,
+        end: End,
+        budgets: Sequence[BudgetRecord],
+        requester: Requester,
+        charges: Sequence[Charge],
+    ) -> None:
+        at_s, tags = end.received_at_ms / 1000, end.origin.tags
+        costs = [one.cost_nanousd for one in charges]
+        known = [one for one in costs if one is not None]
+        spent, unknown = sum(known), len(costs) - len(known)
+        for budget in budgets:
+            for subjects in subjects_of(budget, requester, tags):
+                self._spending(budget, subjects, at_s).add(
+                    at_s, spent_nanousd=spent, attempts=len(costs), unknown_cost=unknown
+                )
+
+    def _spending(self, budget: BudgetRecord, subjects: tuple[str, ...], at_s: float) -> Spending:
+        period = FOREVER if budget.is_rolling else self._period(budget.period, at_s)
+        place = (budget.id, period, subjects)
+        spending = self._found.get(place)
+        if spending is None:
+            spending = self._found[place] = Spending(Account(budget, subjects, period))
+        return spending
+
+    def _period(self, period: BudgetPeriod, at_s: float) -> Period:
+        """The one a moment is in; they begin with whole seconds."""
+        place = (period, int(at_s // 1))
+        found = self._periods.get(place)
+        if found is None:
+            found = self._periods[place] = period_of(period, self._zone, at_s)
+        return found
 
 
 def _requester(end: End) -> Requester:

@@ -4,16 +4,16 @@ Fields are named after the columns they go to; None is unknown or not applicable
 """
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from operator import attrgetter
 
 import msgspec
 
 from inference.contract.codec import CodecError, decode_end
-from inference.contract.events import Charge, End, Json
+from inference.contract.events import Charge, End, Json, Usage
 from inference.contract.kinds import ChargeKind, Endpoint, Outcome, PriorityClass, TaskClass
+from inference.contract.values import frozen
 from inference.decisions.cost import MAX_NANOUSD
 
 # Longer texts come from callers only; an index row of PostgreSQL has 2,704 bytes.
@@ -27,7 +27,7 @@ _UNSTORABLE = dict.fromkeys([0, *range(0xD800, 0xE000)], _REPLACEMENT)
 Names = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RequestRow:
     """One request. Tokens and costs sum its charges; the `pool_…` fields name the last attempt.
 
@@ -81,7 +81,7 @@ class RequestRow:
     rule_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChargeRow:
     """One attempt of a request, with the price it was made at."""
 
@@ -157,6 +157,8 @@ def ids_in(ends: Iterable[End]) -> frozenset[str]:
 
 def last_charge(end: End) -> Charge | None:
     """The attempt that ended the request; None when nothing went upstream."""
+    if len(end.charges) == 1:
+        return end.charges[0]
     return max(end.charges, key=attrgetter("attempt"), default=None)
 
 
@@ -164,7 +166,7 @@ def request_row(end: End, names: Names, *, recorded_at: datetime) -> RequestRow:
     """The request's row. Raises OverflowError when a time is no date."""
     origin = end.origin
     last = last_charge(end)
-    usages = [charge.usage for charge in end.charges]
+    usage = _usage_of(end.charges)
     return RequestRow(
         day=day_of(end),
         event_id=stored_text(end.event_id),
@@ -197,12 +199,12 @@ def request_row(end: End, names: Names, *, recorded_at: datetime) -> RequestRow:
         model_id=stored_text(last.model_id) if last else None,
         model_name=names.get(last.model_id) if last else None,
         worker_id=stored_text(last.worker_id) if last else None,
-        prompt_tokens=_sum_of_known(usage.prompt_tokens for usage in usages),
-        completion_tokens=_sum_of_known(usage.completion_tokens for usage in usages),
-        cached_tokens=_sum_of_known(usage.cached_tokens for usage in usages),
-        reasoning_tokens=_sum_of_known(usage.reasoning_tokens for usage in usages),
-        cost_nanousd=_sum_if_all_known(charge.cost_nanousd for charge in end.charges),
-        cost_max_nanousd=_sum_if_all_known(charge.cost_max_nanousd for charge in end.charges),
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        cached_tokens=usage.cached_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        cost_nanousd=_sum_if_all_known([one.cost_nanousd for one in end.charges]),
+        cost_max_nanousd=_sum_if_all_known([one.cost_max_nanousd for one in end.charges]),
         decision=end.decision,
         journal=stored_text(end.journal),
         seq=end.seq,
@@ -252,6 +254,18 @@ def _charge_row(end: End, charge: Charge, names: Names) -> ChargeRow:
         request_nanousd=price.request_nanousd if price else None,
         cost_nanousd=charge.cost_nanousd,
         cost_max_nanousd=charge.cost_max_nanousd,
+    )
+
+
+def _usage_of(charges: Sequence[Charge]) -> Usage:
+    """What all attempts used; None is what none of them told."""
+    if len(charges) == 1:
+        return charges[0].usage
+    return Usage(
+        prompt_tokens=_sum_of_known(one.usage.prompt_tokens for one in charges),
+        completion_tokens=_sum_of_known(one.usage.completion_tokens for one in charges),
+        cached_tokens=_sum_of_known(one.usage.cached_tokens for one in charges),
+        reasoning_tokens=_sum_of_known(one.usage.reasoning_tokens for one in charges),
     )
 
 

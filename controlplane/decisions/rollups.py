@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import StrEnum
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple, TypeVar
 
 from controlplane.decisions.ledger import last_charge, stored_text, time_of
@@ -24,6 +24,8 @@ NAMED = ("tag", "end_user")
 
 MOST_NAMED = 1_000
 """So many tags, and so many end users, of one key's day are told apart; the rest is summed."""
+
+_MINUTE_MS = 60_000
 
 AnyKey = TypeVar("AnyKey", bound=tuple[object, ...])
 
@@ -56,6 +58,9 @@ class Sums:
     cost_nanousd: int = 0
     unknown_usage: int = 0
     unknown_cost: int = 0
+
+
+_figures = attrgetter(*(one.name for one in fields(Sums)))
 
 
 class MinuteKey(NamedTuple):
@@ -142,6 +147,7 @@ def roll_up(ends: Iterable[End], zones: Zones = NO_ZONES) -> RollUps:
     cells: dict[_Cell, Sums] = defaultdict(Sums)
     named: dict[NamedKey, Sums] = defaultdict(Sums)
     rules: dict[RuleKey, int] = defaultdict(int)
+    known: dict[tuple[object, ...], _Cell] = {}
     for end in ends:
         if end.origin.rule_id is not None and end.origin.route_id is not None:
             rules[_rule_key(end, end.origin.route_id, end.origin.rule_id)] += 1
@@ -151,7 +157,10 @@ def roll_up(ends: Iterable[End], zones: Zones = NO_ZONES) -> RollUps:
             sums = _charge_sums(charge) if charge else Sums()
             if charge is last:
                 _with_request(end, sums)
-            cell = _cell_of(end, charge)
+            place = _place_of(end, charge)
+            cell = known.get(place)
+            if cell is None:
+                cell = known[place] = _cell_of(end, charge)
             _accumulate(cells[cell], sums)
             if is_named:
                 _add_named(end, cell, sums, zones, named)
@@ -167,6 +176,21 @@ def roll_up(ends: Iterable[End], zones: Zones = NO_ZONES) -> RollUps:
 
 def _ordered(sums: Mapping[AnyKey, Sums]) -> tuple[tuple[AnyKey, Sums], ...]:
     return tuple(sorted(sums.items(), key=itemgetter(0)))
+
+
+def _place_of(end: End, charge: Charge | None) -> tuple[object, ...]:
+    """What decides on the cell of an attempt, as it came: many attempts are of one cell."""
+    origin = end.origin
+    return (
+        end.at_ms // _MINUTE_MS,
+        charge and charge.pool_id,
+        charge and charge.model_id,
+        origin.organisation_id,
+        origin.route_id,
+        origin.project_id,
+        origin.team_id,
+        origin.key_id,
+    )
 
 
 def _cell_of(end: End, charge: Charge | None) -> _Cell:
@@ -258,7 +282,7 @@ def _minute_of(at: datetime) -> datetime:
 
 
 def _negative(sums: Sums) -> Sums:
-    return Sums(*(-getattr(sums, one.name) for one in fields(Sums)))
+    return Sums(*(-one for one in _figures(sums)))
 
 
 def _with_request(end: End, sums: Sums) -> Sums:

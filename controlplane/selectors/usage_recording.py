@@ -5,15 +5,21 @@ from datetime import tzinfo
 
 import msgspec
 from django.db import connection
-from django.db.models import Model
 
 from controlplane.decisions.rollups import MOST_NAMED, NamedKey, NamedKind
-from controlplane.models import CatalogueModel, JournalMark, Key, Organisation, Pool, Project, Team
+from controlplane.models import JournalMark, Organisation
 from controlplane.models.keys import key_pk
 from inference.decisions.rules import zone_of
 
 _PLACE = ("organisation_id", "day", "dimension", "key_id")
 
+_NAMES = """
+SELECT substr(id, 5), name FROM controlplane_key WHERE id = ANY(%(keys)s)
+UNION ALL SELECT id, name FROM controlplane_pool WHERE id = ANY(%(ids)s)
+UNION ALL SELECT id, name FROM controlplane_cataloguemodel WHERE id = ANY(%(ids)s)
+UNION ALL SELECT id, name FROM controlplane_project WHERE id = ANY(%(ids)s)
+UNION ALL SELECT id, name FROM controlplane_team WHERE id = ANY(%(ids)s)
+"""
 _UNSEEN = """
 SELECT asked.place FROM json_to_recordset(%s) AS asked(
     place int, organisation_id text, day date, dimension text, key_id text, value text,
@@ -43,11 +49,10 @@ def get_names(ids: Collection[str]) -> dict[str, str]:
 
     Keys go by their public id, as events do.
     """
-    named: tuple[type[Model], ...] = (Pool, CatalogueModel, Project, Team)
-    keys = Key.objects.filter(id__in=[key_pk(one) for one in ids]).values_list("id", "name")
-    others = [kind._default_manager.filter(pk__in=ids).values_list("id", "name") for kind in named]
-    found = dict(keys.union(*others, all=True))
-    return {one.removeprefix("key_"): name for one, name in found.items()}
+    asked = sorted(ids)
+    with connection.cursor() as cursor:
+        cursor.execute(_NAMES, {"ids": asked, "keys": [key_pk(one) for one in asked]})
+        return dict(cursor.fetchall())
 
 
 def get_zones(organisation_ids: Collection[str]) -> Mapping[str, tzinfo]:

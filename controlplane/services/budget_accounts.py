@@ -54,18 +54,48 @@ def hold_counting() -> None:
         cursor.execute("SELECT pg_advisory_xact_lock_shared(%s)", [COUNTING_LOCK])
 
 
-def record_spending(ends: Sequence[End], *, now: datetime) -> None:
-    """Add what these ends, new in the ledger, spent on the accounts of budgets.
+def sum_spending(ends: Sequence[End]) -> Sequence[Spending]:
+    """What these ends, new in the ledger, add to the accounts of budgets.
 
-    Belongs into the transaction that records them, between days and marks.
+    Belongs into the transaction that records them, once that holds the counting.
     """
     organisations = {end.origin.organisation_id for end in ends if end.charges}
-    if not organisations:
+    budgets, zones = _counted(organisations) if organisations else ({}, {})
+    return spending_of(ends, budgets, zones)
+
+
+def add_spending(spendings: Sequence[Spending], *, now: datetime) -> None:
+    """Add to accounts and buckets, in the order of their keys; between days and marks."""
+    if not spendings:
         return
-    hold_counting()
-    budgets, zones = _counted(organisations)
-    if budgets:
-        _write(spending_of(ends, budgets, zones), now)
+    accounts = [_account_values(one, now) for one in spendings]
+    sums = ("spent_nanousd", "attempts", "unknown_cost")
+    _upsert(BudgetAccount, _ACCOUNT, ("key",), accounts, sums=sums, replaced="updated_at")
+    buckets = [
+        {
+            "key": one.key,
+            "at": datetime.fromtimestamp(at, UTC),
+            "ends_at": datetime.fromtimestamp(_counts_until_s(one.account, at), UTC),
+            "spent_nanousd": spent,
+        }
+        for one in spendings
+        for at, spent in sorted(one.buckets.items())
+    ]
+    columns = ("key", "at", "ends_at", "spent_nanousd")
+    _upsert(BudgetBucket, columns, ("key", "at"), buckets, sums=("spent_nanousd",))
+
+
+def add_spending_of(
+    ends: Sequence[End], budgets: Sequence[BudgetRecord], time_zone: str, now: datetime
+) -> int:
+    """Add what these ends spent on the accounts of some budgets of one organisation alone.
+
+    Returns how many accounts that is.
+    """
+    zones = {one.organisation_id: zone_of(time_zone) for one in budgets}
+    found = spending_of(ends, {home: budgets for home in zones}, zones)
+    add_spending(found, now=now)
+    return len(found)
 
 
 def correct_spending(changed: Sequence[End], newly_known: Sequence[End], *, now: datetime) -> None:
@@ -79,13 +109,13 @@ def correct_spending(changed: Sequence[End], newly_known: Sequence[End], *, now:
     spendings = spending_of(changed, budgets, zones)
     for one in spendings:
         one.attempts = 0
-    _write(spendings, now)
+    add_spending(spendings, now=now)
     known = spending_of(newly_known, budgets, zones)
     for one in known:
         one.unknown_cost = -one.attempts
         one.attempts = one.spent_nanousd = 0
         one.buckets = {}
-    _write(known, now)
+    add_spending(known, now=now)
 
 
 def _counted(
@@ -145,7 +175,7 @@ def begin_to_count(budget: Budget, now: datetime) -> None:
             cursor.execute(f"DECLARE budget_fill NO SCROLL CURSOR FOR {statement}", values)
             _unlock()
             while rows := _fetched(cursor):
-                _write(spendings_of(rows, record, before, current), now)
+                add_spending(spendings_of(rows, record, before, current), now=now)
             cursor.execute("CLOSE budget_fill")
             BudgetCount.objects.filter(pk=budget.pk).update(is_filled=True)
 
@@ -182,27 +212,6 @@ _ACCOUNT = (
 )
 
 
-def _write(spendings: Sequence[Spending], now: datetime) -> None:
-    """Add to accounts and buckets, in the order of their keys."""
-    if not spendings:
-        return
-    accounts = [_account_values(one, now) for one in spendings]
-    sums = ("spent_nanousd", "attempts", "unknown_cost")
-    _upsert(BudgetAccount, _ACCOUNT, ("key",), accounts, sums=sums, replaced="updated_at")
-    buckets = [
-        {
-            "key": one.account.key,
-            "at": datetime.fromtimestamp(at, UTC),
-            "ends_at": datetime.fromtimestamp(_counts_until_s(one.account, at), UTC),
-            "spent_nanousd": spent,
-        }
-        for one in spendings
-        for at, spent in sorted(one.buckets.items())
-    ]
-    columns = ("key", "at", "ends_at", "spent_nanousd")
-    _upsert(BudgetBucket, columns, ("key", "at"), buckets, sums=("spent_nanousd",))
-
-
 def _counts_until_s(account: Account, at_s: int) -> int:
     """Until when a stretch counts: to the end of its period, or until it is too old."""
     if account.budget.is_rolling:
@@ -214,7 +223,7 @@ def _counts_until_s(account: Account, at_s: int) -> int:
 def _account_values(one: Spending, now: datetime) -> Mapping[str, object]:
     account = one.account
     return {
-        "key": account.key,
+        "key": one.key,
         "budget_id": account.budget.id,
         "organisation_id": account.budget.organisation_id,
         "subjects": account.subjects,

@@ -6,16 +6,15 @@ from datetime import UTC, datetime
 import msgspec
 from django.db import connection
 
-from controlplane.decisions.budget_effects import effects_of
+from controlplane.decisions.budget_effects import EffectSum
 from controlplane.models import BudgetEffect
 from controlplane.services.budget_accounts import KEPT
-from inference.contract.events import End
 
 _COLUMNS = ("budget_id", "effect", "at", "requests", "last_at")
 
 
-def record_effects(ends: Sequence[End]) -> None:
-    """Add what these ends, new in the ledger, tell of budgets' effects.
+def add_effects(effects: Sequence[EffectSum]) -> None:
+    """Add what ends that are new in the ledger tell of budgets' effects.
 
     Belongs into the transaction that records them, after the accounts.
     """
@@ -27,7 +26,7 @@ def record_effects(ends: Sequence[End]) -> None:
             "requests": one.requests,
             "last_at": datetime.fromtimestamp(one.last_ms / 1000, UTC),
         }
-        for one in effects_of(ends)
+        for one in effects
     ]
     if not rows:
         return

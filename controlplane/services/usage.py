@@ -2,9 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from hashlib import sha256
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ import structlog
 from django.db import connection, transaction
 from django.db.models import Min, Model
 
+from controlplane.decisions.budget_effects import effects_of
 from controlplane.decisions.journals import (
     Progress,
     advance,
@@ -41,8 +43,8 @@ from controlplane.models.usage import (
     UsageNamed,
 )
 from controlplane.selectors.usage_recording import get_names, get_zones, list_refused
-from controlplane.services.budget_accounts import hold_counting, record_spending
-from controlplane.services.budget_effects import record_effects
+from controlplane.services.budget_accounts import add_spending, hold_counting, sum_spending
+from controlplane.services.budget_effects import add_effects
 from controlplane.services.requests import insert_requests
 from inference.contract.events import End
 
@@ -51,6 +53,7 @@ NO_STARTS: Mapping[str, int] = {}
 log = structlog.get_logger(__name__)
 
 _SUMS = tuple(one.name for one in fields(Sums))
+_figures = attrgetter(*_SUMS)
 
 RULES_KEPT = timedelta(days=7)
 """What rules took is shown for a day; so long it can be looked up after a week-end."""
@@ -89,16 +92,19 @@ def record_usage(
 
     `starts` are journals that have let go of their ends up to a number: no mark waits for those.
     Every writer takes locks in one order: requests, minutes, rules, hours, days, names, budgets'
-    accounts, their effects, marks, each by key.
+    accounts, their effects, marks, each by key. All is summed before the first roll-up is written:
+    two recorders add to the same rows, and each waits from there on for the other's commit.
     Raises what the database raises; then nothing of the batch is recorded.
     """
     with transaction.atomic():
         hold_counting()
         names = get_names(ids_in(ends))
         new = insert_requests(ends, names, now=now)
-        _add_roll_ups(new, names)
-        record_spending(new, now=now)
-        record_effects(new)
+        increments = roll_up(new, get_zones({end.origin.organisation_id for end in new}))
+        spendings, effects = sum_spending(new), effects_of(new)
+        add_increments(increments, {**names, **_route_names(new)})
+        add_spending(spendings, now=now)
+        add_effects(effects)
         _set_aside(poisons, now)
         marks = _advance_marks(_told_of(ends, new, poisons), starts, now)
     return Recorded(requests=len(new), marks=marks)
@@ -183,31 +189,25 @@ def forget_rules(now: datetime) -> int:
     return removed
 
 
-def _add_roll_ups(ends: Sequence[End], names: Mapping[str, str]) -> None:
-    if not ends:
-        return
-    zones = get_zones({end.origin.organisation_id for end in ends})
-    add_increments(roll_up(ends, zones), {**names, **_route_names(ends)})
-
-
 def add_increments(increments: RollUps, labels: Mapping[str, str]) -> None:
     """Add to every roll-up, in the order in which all writers do; inside a transaction."""
-    _upsert(UsageMinute, MinuteKey._fields, _rows(increments.minutes))
+    _upsert(UsageMinute, MinuteKey._fields, _rows(MinuteKey, increments.minutes))
     rules = [key._asdict() | {"requests": count} for key, count in increments.rules]
     _upsert(RuleMinute, RuleKey._fields, rules, sums=("requests",))
-    _upsert(UsageHour, HourKey._fields, _rows(increments.hours))
-    days = [
-        key._asdict() | asdict(sums) | {"label": labels.get(key.value, "")}
-        for key, sums in increments.days
-    ]
+    _upsert(UsageHour, HourKey._fields, _rows(HourKey, increments.hours))
+    days = _rows(DayKey, increments.days)
+    for row, (key, _) in zip(days, increments.days, strict=True):
+        row["label"] = labels.get(key.value, "")
     _upsert(UsageDay, DayKey._fields, days, label=True)
     if increments.named:
         refused = list_refused([key for key, _ in increments.named])
-        _upsert(UsageNamed, NamedKey._fields, _rows(cap_named(increments.named, refused)))
+        capped = _rows(NamedKey, cap_named(increments.named, refused))
+        _upsert(UsageNamed, NamedKey._fields, capped)
 
 
-def _rows(sums: Iterable[tuple[Any, Sums]]) -> list[Mapping[str, object]]:
-    return [key._asdict() | asdict(one) for key, one in sums]
+def _rows(kind: type[Any], sums: Iterable[tuple[Any, Sums]]) -> list[dict[str, object]]:
+    columns = (*kind._fields, *_SUMS)
+    return [dict(zip(columns, (*key, *_figures(one)), strict=True)) for key, one in sums]
 
 
 def _route_names(ends: Iterable[End]) -> dict[str, str]:

@@ -52,6 +52,7 @@ _SECTION_RECORDS: Mapping[str, Any] = {
     "switches": snapshot.SwitchRecord,
     "caches": snapshot.CachePolicyRecord,
     "purges": snapshot.PurgeRecord,
+    "experiments": snapshot.ExperimentRecord,
 }
 
 _READERS: Mapping[tuple[str, int], Reader] = {
@@ -193,6 +194,7 @@ _INDEXES: Mapping[str, Callable[[Any], Any]] = {
     "switches": lambda record: record.id,
     "caches": lambda record: record.id,
     "purges": lambda record: record.id,
+    "experiments": lambda record: record.id,
 }
 
 
@@ -230,6 +232,7 @@ def assemble(
         aliases=aliases,
         thrown=thrown,
         purged=_newest_epochs(fixed["purges"].values()),
+        tested=_running(fixed["experiments"].values()),
         **fixed,
     )
 
@@ -243,3 +246,13 @@ def _newest_epochs(
         place = (one.kind, one.value)
         of_organisation[place] = max(one.epoch, of_organisation.get(place, 0))
     return newest
+
+
+def _running(
+    experiments: Iterable[snapshot.ExperimentRecord],
+) -> Mapping[str, tuple[snapshot.ExperimentRecord, ...]]:
+    running: dict[str, list[snapshot.ExperimentRecord]] = {}
+    for one in sorted(experiments, key=lambda one: one.id):
+        if one.is_running:
+            running.setdefault(one.route_id, []).append(one)
+    return {route_id: tuple(those) for route_id, those in running.items()}

@@ -11,6 +11,7 @@ from inference.contract.kinds import (
     CacheTier,
     ChargeKind,
     Endpoint,
+    ExperimentUnit,
     Outcome,
     PriorityClass,
     TaskClass,
@@ -98,11 +99,31 @@ class Origin:
 
 
 @terse
+class Exposure:
+    """That a request took part in an experiment.
+
+    `variant_id` is the one it was assigned, with `probability` among all that take part. `unit_id`
+    is a digest of 16 hexadecimal digits: the same unit of an organisation has the same one in all
+    experiments. `served_variant_id` is by whose targets it was answered, which is the assigned one
+    unless those failed; None is by nobody's.
+    """
+
+    experiment_id: str
+    phase: int
+    variant_id: str
+    unit: ExperimentUnit
+    unit_id: str
+    probability: float
+    served_variant_id: str | None = None
+
+
+@terse
 class Opening:
     """Written before an attempt goes upstream: enough to close it if this process dies.
 
     `prompt_tokens_max` and `output_tokens_max` bound what it can use; `cost_max_nanousd` is the
     most the attempt can cost, None when its target has no price. `at_ms` is the request's arrival.
+    `exposures` are as nobody has served the request yet.
     """
 
     event_id: str
@@ -118,6 +139,7 @@ class Opening:
     cost_max_nanousd: int | None = None
     attempt: int = 1
     client_request_id: str | None = None
+    exposures: tuple[Exposure, ...] = ()
 
 
 @terse
@@ -154,7 +176,7 @@ class End:
     """How a request ended; exactly one an event id. `decision` is the record Explain shows too.
 
     One that a cache answered had no opening, has no charges and ended well. `cache` is None where
-    no policy bore on the request.
+    no policy bore on the request. `exposures` are of the experiments that it took part in.
 
     `journal` and `seq` say where it stands: `seq` counts the ends of one journal from 1 without a
     gap, so that the recorder can say up to where it has committed all of it.
@@ -177,3 +199,4 @@ class End:
     journal: str = ""
     seq: int = 0
     cache: CacheUse | None = None
+    exposures: tuple[Exposure, ...] = ()

@@ -166,6 +166,21 @@ class BudgetAction(Kind):
     NOTIFY = "notify"
 
 
+class ProofVerdict(Kind):
+    """What a gateway process did with a made-up request under a copy of a budget that has next to
+    nothing left: refused it, made it wait, would have sent it to the cheaper model, or let it in.
+    Or it has no such budget, has it switched off, or can't ask the state store.
+    """
+
+    REFUSED = "refused"
+    SLOWED = "slowed"
+    CHEAPER = "cheaper"
+    LET_IN = "let_in"
+    UNKNOWN = "unknown"
+    OFF = "off"
+    AWAY = "away"
+
+
 class TooLong(Kind):
     """What a budget that blocks does with an answer that may cost more than is left: it refuses
     the request, or lowers its maximum to what is left buys.
@@ -205,7 +220,11 @@ class CacheTier(Kind):
 
 
 class CacheScope(Kind):
-    """Whose requests may be answered from one another's; `shared` is everybody of all."""
+    """Whose requests may be answered from one another's.
+
+    Up to an organisation's each route has its own; `shared` is the organisation's, and all routes
+    of the policy together. Nothing is ever shared between organisations.
+    """
 
     KEY = "key"
     PROJECT = "project"
@@ -240,6 +259,27 @@ class PurgeKind(Kind):
     PREFIX = "prefix"
     TAG = "tag"
     ENTRY = "entry"
+
+
+class ExperimentUnit(Kind):
+    """What is assigned to a variant, and keeps it: the end user or session that a caller names,
+    the API key, or each request by itself.
+    """
+
+    USER = "user"
+    SESSION = "session"
+    KEY = "key"
+    REQUEST = "request"
+
+
+class ExperimentMode(Kind):
+    """How an experiment's shares come about: people set them; callers get the control's answers and
+    the others are asked beside it; or they follow what was learned.
+    """
+
+    FIXED = "fixed"
+    SHADOW = "shadow"
+    BANDIT = "bandit"
 
 
 class DegradationStep(Kind):

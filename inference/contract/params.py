@@ -234,6 +234,33 @@ MAX_BYPASS_RULES = 50
 NAMESPACE_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9._:/-]{0,126}[A-Za-z0-9])?$"
 """Of a context version too."""
 
+WHOLE_BP = 10_000
+"""Basis points of a whole: shares, allocations and places in a layer are told in them."""
+_BASIS_POINTS = Bound(0, WHOLE_BP)
+VARIANT_BOUNDS: Mapping[str, Bound] = {"share_bp": _BASIS_POINTS}
+EXPERIMENT_BOUNDS: Mapping[str, Bound] = {
+    "phase": Bound(1, 1_000_000),
+    "allocation_bp": _BASIS_POINTS,
+    "layer_from_bp": _BASIS_POINTS,
+    "layer_to_bp": _BASIS_POINTS,
+}
+MAX_VARIANTS = 10
+MAX_RAMP_STEPS = 50
+MAX_RUNNING_EXPERIMENTS = 10
+"""On one route: each is looked at for each of its requests."""
+MAX_PARAMETERS = 20
+MAX_PARAMETER_CHARS = 4_096
+PARAMETER_PATTERN = r"^[a-z][a-z0-9_]{0,63}$"
+FIXED_MEMBERS = frozenset(
+    (
+        *("model", "stream", "stream_options", "user", "store", "metadata", "safety_identifier"),
+        *("messages", "prompt", "suffix", "input", "instructions", "system", "query", "documents"),
+        *("text_1", "text_2", "tokens", "conversation", "previous_response_id"),
+        *("tools", "functions", "n", "best_of"),
+    )
+)
+"""Members of a body that no variant may replace: by them a request is read, routed and bounded."""
+
 PRICE_FIELDS = (
     "input_nanousd_per_mtok",
     "output_nanousd_per_mtok",

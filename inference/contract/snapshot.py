@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 from inference.contract.caching import CachePolicyRecord as CachePolicyRecord
 from inference.contract.caching import PurgeRecord as PurgeRecord
+from inference.contract.experiments import ExperimentRecord as ExperimentRecord
+from inference.contract.experiments import VariantRecord as VariantRecord
 from inference.contract.kinds import (
     Accounting,
     Backend,
@@ -36,6 +38,7 @@ from inference.contract.kinds import (
 )
 from inference.contract.matching import MatchRecord as MatchRecord
 from inference.contract.matching import ScheduleRecord as ScheduleRecord
+from inference.contract.targets import TargetRecord as TargetRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,27 +131,6 @@ class PoolRecord:
     breaker_open_ms: int = 5_000
     panic_percent: int = 50
     endpoints: tuple[Endpoint, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class TargetRecord:
-    """One weighted destination of a route. Weight 0 is never picked by chance.
-
-    Targets of a higher `tier` are the fallback of those below: they are tried once none of a lower
-    tier can be.
-
-    Time-outs are milliseconds of one attempt here; None is the route's. `total_timeout_ms` bounds
-    the attempt from its start to its last byte; the route's bounds the whole request as well.
-    """
-
-    id: str
-    pool_id: str
-    weight: int
-    connect_timeout_ms: int | None = None
-    first_byte_timeout_ms: int | None = None
-    idle_timeout_ms: int | None = None
-    total_timeout_ms: int | None = None
-    tier: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,7 +336,8 @@ class ConfigSnapshot:
     `keys` by bucket and then by key id, so that one key's change replaces one small mapping.
     `thrown` are the switches again by what they turn off: organisation, subject and its id.
     `cache_policies` and `purges` are by id; `purged` has of each organisation by kind and value the
-    newest epoch.
+    newest epoch. `experiments` are by id; `tested` has those that run by the route they are on, in
+    the order of their ids.
     `gateways` is by name; one that nobody ever drained or restarted has no record.
     """
 
@@ -377,3 +360,5 @@ class ConfigSnapshot:
     cache_policies: Mapping[str, CachePolicyRecord] = field(default_factory=dict)
     purges: Mapping[str, PurgeRecord] = field(default_factory=dict)
     purged: Mapping[str, Mapping[tuple[PurgeKind, str], int]] = field(default_factory=dict)
+    experiments: Mapping[str, ExperimentRecord] = field(default_factory=dict)
+    tested: Mapping[str, tuple[ExperimentRecord, ...]] = field(default_factory=dict)

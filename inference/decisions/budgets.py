@@ -139,11 +139,19 @@ def accounts_of(
     """
     found: list[Account] = []
     for budget in budgets:
-        choices = [_subjects(one.subject, one.subject_id, requester, tags) for one in budget.scopes]
-        if all(choices):
+        counted = subjects_of(budget, requester, tags)
+        if counted:
             period = FOREVER if budget.is_rolling else period_of(budget.period, zone, at_s)
-            found += [Account(budget, subjects, period) for subjects in product(*choices)]
+            found += [Account(budget, subjects, period) for subjects in counted]
     return tuple(found)
+
+
+def subjects_of(
+    budget: BudgetRecord, requester: Requester, tags: Sequence[str]
+) -> Sequence[tuple[str, ...]]:
+    """For whom a budget counts a request, one of each scope; nothing if it doesn't bear on it."""
+    choices = [_subjects(one.subject, one.subject_id, requester, tags) for one in budget.scopes]
+    return tuple(product(*choices)) if all(choices) else ()
 
 
 def account_key(account: Account, *, shared_by: str = "", is_throttle: bool = False) -> str:

@@ -33,6 +33,7 @@ from inference.decisions.cache_problems import cache_problems, purge_problems
 from inference.decisions.egress import problem_with_address
 from inference.decisions.endpoints import OFFERS, PATHS
 from inference.decisions.engine import problems_with
+from inference.decisions.experiment_problems import experiment_problems
 from inference.decisions.problems import (
     Finding,
     Host,
@@ -83,6 +84,7 @@ _REFERS_TO: Mapping[str, frozenset[str]] = {
     "switches": frozenset(("organisations",)),
     "caches": frozenset(("organisations",)),
     "purges": frozenset(("organisations",)),
+    "experiments": frozenset(("organisations", "pools", "routes", "caches")),
 }
 
 
@@ -347,4 +349,5 @@ _CHECKS: Mapping[str, _Check] = {
     "switches": switch_problems,
     "caches": cache_problems,
     "purges": purge_problems,
+    "experiments": experiment_problems,
 }

@@ -15,6 +15,8 @@ def disclosed(exchange: "Exchange") -> Headers:
     headers: Headers = () if exchange.admission is None else exchange.admission.headers()
     if exchange.degraded:
         headers += ((b"x-headworks-degraded", ",".join(exchange.degraded).encode()),)
+    if exchange.caching is not None:
+        headers += exchange.caching.headers(exchange)
     attempts, identity = exchange.attempts, exchange.identity
     if identity is None or not attempts:
         return headers

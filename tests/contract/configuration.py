@@ -11,6 +11,8 @@ from inference.contract.kinds import (
     DegradationStep,
     Endpoint,
     Enforcement,
+    ExperimentMode,
+    ExperimentUnit,
     LimitSubject,
     LimitUnit,
     LimitWindow,
@@ -31,6 +33,7 @@ from inference.contract.snapshot import (
     BudgetRecord,
     BudgetScope,
     CachePolicyRecord,
+    ExperimentRecord,
     GatewayRecord,
     KeyDigest,
     KeyRecord,
@@ -47,6 +50,7 @@ from inference.contract.snapshot import (
     ScheduleRecord,
     SwitchRecord,
     TargetRecord,
+    VariantRecord,
 )
 
 ORGANISATIONS = (
@@ -258,6 +262,50 @@ PURGES = (
     PurgeRecord("pur_a", "org_a", PurgeKind.NAMESPACE, "docs/v1", 7),
     PurgeRecord("pur_b", "org_a", PurgeKind.NAMESPACE, "docs/v1", 9),
     PurgeRecord("pur_c", "org_a", PurgeKind.TAG, "app=search", 8),
+)
+EXPERIMENTS = (
+    ExperimentRecord(
+        id="exp_a",
+        organisation_id="org_a",
+        route_id="rt_a",
+        name="a smaller model",
+        salt="s-01kb7",
+        unit=ExperimentUnit.REQUEST,
+        phase=2,
+        variants=(
+            VariantRecord("var_a", "control", 9_000),
+            VariantRecord(
+                id="var_b",
+                name="small",
+                share_bp=1_000,
+                targets=(TargetRecord("tgt_4", "pool_s", 1, tier=1),),
+                parameters={"stop": '["\\n"]', "temperature": "0.25"},
+                cache_policy_id="cch_b",
+                prompt_version_id="prv_a",
+            ),
+        ),
+        allocation_bp=2_500,
+        layer="answers",
+        layer_from_bp=1_000,
+        layer_to_bp=9_000,
+        when=MatchRecord(tags=("app=search",)),
+        ramp=((1_764_500_000.5, 2_500), (1_764_600_000.0, 10_000)),
+        ends_at=1_765_000_000.25,
+        is_running=False,
+        mode=ExperimentMode.BANDIT,
+    ),
+    ExperimentRecord(
+        id="exp_b",
+        organisation_id="org_a",
+        route_id="rt_a",
+        name="nothing else",
+        salt="s-01kb8",
+        unit=ExperimentUnit.USER,
+        phase=1,
+        variants=(VariantRecord("var_c", "all", 10_000),),
+        allocation_bp=10_000,
+        layer="others",
+    ),
 )
 GATEWAYS = (GatewayRecord("gw-1", 2, is_drained=True),)
 MANIFEST = Manifest(

@@ -6,7 +6,16 @@ from functools import partial
 from typing import Any
 
 from inference.contract import codec
-from inference.contract.events import CacheUse, Charge, End, Opening, Origin, PriceUsed, Usage
+from inference.contract.events import (
+    CacheUse,
+    Charge,
+    End,
+    Exposure,
+    Opening,
+    Origin,
+    PriceUsed,
+    Usage,
+)
 from inference.contract.fleet import Directory, WorkerEntry
 from inference.contract.kinds import (
     BreakerState,
@@ -14,6 +23,7 @@ from inference.contract.kinds import (
     CacheTier,
     ChargeKind,
     Endpoint,
+    ExperimentUnit,
     Outcome,
     PriorityClass,
     ProcessRole,
@@ -24,6 +34,7 @@ from inference.contract.vitals import Applied, TierGauge, TopEntry, Traffic, Vit
 from tests.contract.configuration import (
     BUDGETS,
     CACHE_POLICIES,
+    EXPERIMENTS,
     GATEWAYS,
     KEYS,
     LIMITS,
@@ -71,6 +82,7 @@ OPENING = Opening(
     cost_max_nanousd=2948,
     attempt=2,
     client_request_id="client-1",
+    exposures=(Exposure("exp_b", 1, "var_c", ExperimentUnit.USER, "fedcba9876543210", 1.0),),
 )
 END = End(
     event_id="req_01kb7",
@@ -120,6 +132,18 @@ END = End(
     journal="jnl_00",
     seq=42,
     cache=CacheUse("cch_a", CacheOutcome.MISS, similarity=0.93, refused_by="numbers"),
+    exposures=(
+        Exposure(
+            experiment_id="exp_a",
+            phase=2,
+            variant_id="var_b",
+            unit=ExperimentUnit.REQUEST,
+            unit_id="0123456789abcdef",
+            probability=0.1,
+            served_variant_id="var_a",
+        ),
+        Exposure("exp_b", 1, "var_c", ExperimentUnit.USER, "fedcba9876543210", 1.0),
+    ),
 )
 CACHED_END = End(
     event_id="req_01kb9",
@@ -292,6 +316,7 @@ DOCUMENTS = (
     _section("switches", SWITCHES),
     _section("caches", CACHE_POLICIES),
     _section("purges", PURGES),
+    _section("experiments", EXPERIMENTS),
     Document("opening", OPENING, codec.encode_event, codec.decode_opening),
     Document("end", END, codec.encode_event, codec.decode_end),
     Document("end-cached", CACHED_END, codec.encode_event, codec.decode_end),

@@ -17,6 +17,7 @@ from inference.contract.wire import SECTIONS
 from tests.contract.configuration import (
     BUDGETS,
     CACHE_POLICIES,
+    EXPERIMENTS,
     KEYS,
     MANIFEST,
     ORGANISATIONS,
@@ -36,6 +37,8 @@ from tests.contract.samples import (
 )
 
 OLD_ORIGIN = replace(ORIGIN, end_user=None, tags=(), priority=None, task=None, rule_id=None)
+OLD_OPENED = replace(OPENING, exposures=())
+BEFORE_CACHES = replace(END, cache=None, exposures=())
 GOLDEN = Path(__file__).parent / "golden"
 OLD_VITALS = (
     *("vitals-without-gauges", "vitals-before-breakers"),
@@ -58,13 +61,15 @@ BEFORE_LATER_FIELDS = {
         partial(codec.decode_section, "keys/7f"),
         (replace(KEYS[0], tags=(), priority=PriorityClass.DEFAULT, default_task=None),),
     ),
-    "opening-before-rules": (codec.decode_opening, replace(OPENING, origin=OLD_ORIGIN)),
-    "end-before-rules": (codec.decode_end, replace(END, origin=OLD_ORIGIN, cache=None)),
-    "end-before-caches": (codec.decode_end, replace(END, cache=None)),
+    "opening-before-rules": (codec.decode_opening, replace(OLD_OPENED, origin=OLD_ORIGIN)),
+    "opening-before-experiments": (codec.decode_opening, OLD_OPENED),
+    "end-before-rules": (codec.decode_end, replace(BEFORE_CACHES, origin=OLD_ORIGIN)),
+    "end-before-caches": (codec.decode_end, BEFORE_CACHES),
+    "end-before-experiments": (codec.decode_end, replace(END, exposures=())),
     "end-refused-before-rules": (codec.decode_end, replace(REFUSED_END, origin=OLD_ORIGIN)),
 }
 WITH_NULLS = {
-    "end-with-nulls": (codec.decode_end, replace(END, cache=None)),
+    "end-with-nulls": (codec.decode_end, BEFORE_CACHES),
     "end-refused-with-nulls": (codec.decode_end, REFUSED_END),
 }
 OLD_BUDGETS = "section-budgets-before-actions"
@@ -84,7 +89,7 @@ MAPPINGS = {
     *("sections", "engine_arguments", "inflight", "decision"),
     *("failures", "first_token_ms", "output_token_ms"),
     *("worker_restarts", "prefill_tokens", "breakers"),
-    *("queued", "oldest_wait_ms", "degraded", "shed", "ttl_s"),
+    *("queued", "oldest_wait_ms", "degraded", "shed", "ttl_s", "parameters"),
 }
 
 every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda one: one.file)
@@ -194,7 +199,7 @@ def test_routes_of_earlier_writers_keep_their_strategy_and_their_time_outs() -> 
 
 def test_openings_of_earlier_writers_are_of_the_first_attempt() -> None:
     assert codec.decode_opening(read_old(OLD_OPENING)) == replace(
-        OPENING, attempt=1, client_request_id=None, origin=OLD_ORIGIN
+        OLD_OPENED, attempt=1, client_request_id=None, origin=OLD_ORIGIN
     )
 
 
@@ -287,7 +292,7 @@ def test_a_kind_outside_the_vocabulary_is_refused() -> None:
         codec.decode_section("routes", data.replace(b'"least_work"', b'"clairvoyant"'))
 
 
-@pytest.mark.parametrize("name", ["experiments", "", "key", "keys2/7f"])
+@pytest.mark.parametrize("name", ["prompts", "", "key", "keys2/7f"])
 def test_an_unknown_section_is_refused(name: str) -> None:
     with pytest.raises(CodecError, match="unknown section"):
         codec.decode_section(name, b'{"v":1,"d":[]}')
@@ -337,6 +342,22 @@ def test_a_snapshot_from_before_there_were_caches_has_no_policy() -> None:
     del sections["caches"], sections["purges"]
     snapshot = codec.assemble(MANIFEST, sections)
     assert (snapshot.cache_policies, snapshot.purges, snapshot.purged) == ({}, {}, {})
+
+
+def test_a_snapshot_from_before_there_were_experiments_tries_nothing() -> None:
+    sections = empty_sections()
+    del sections["experiments"]
+    snapshot = codec.assemble(MANIFEST, sections)
+    assert (snapshot.experiments, snapshot.tested) == ({}, {})
+
+
+def test_experiments_that_run_are_found_by_their_route() -> None:
+    stopped, running = EXPERIMENTS
+    other = replace(running, id="exp_0", layer="more")
+    records = codec.index_section("experiments", (stopped, running, other))
+    snapshot = codec.assemble(MANIFEST, empty_sections() | {"experiments": records})
+    assert snapshot.tested == {"rt_a": (other, running)}
+    assert snapshot.experiments["exp_a"] is stopped
 
 
 def test_purges_are_found_by_what_they_name_the_newest_of_each() -> None:
