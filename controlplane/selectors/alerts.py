@@ -17,6 +17,7 @@ from controlplane.decisions.alert_kinds import (
     AlertScope,
     DeliveryState,
     EpisodeState,
+    Severity,
     breach_words,
 )
 from controlplane.models import (
@@ -215,6 +216,24 @@ def get_oldest_waiting(now: datetime) -> float | None:
     at = rows.filter(next_try_at__lte=now).order_by("next_try_at").values_list("next_try_at")
     first = at.first()
     return None if first is None else (now - first[0]).total_seconds()
+
+
+def count_messages() -> Mapping[str, int]:
+    """How many messages wait, are given up or are unknown, by state; each of these states."""
+    states = (
+        *(DeliveryState.HELD, DeliveryState.QUEUED, DeliveryState.SENDING),
+        *(DeliveryState.FAILED, DeliveryState.UNKNOWN),
+    )
+    rows = Delivery.objects.filter(state__in=[one.value for one in states])
+    found = dict(rows.values_list("state").annotate(count=Count("pk")))
+    return {one.value: found.get(one.value, 0) for one in states}
+
+
+def count_alerts() -> Mapping[str, int]:
+    """How many alerts hold, in all organisations, by severity; each of them."""
+    rows = Episode.objects.exclude(state=EpisodeState.RESOLVED.value)
+    found = dict(rows.values_list("severity").annotate(count=Count("pk")))
+    return {one.value: found.get(one.value, 0) for one in Severity}
 
 
 def list_standings(rule: AlertRule) -> Sequence[AlertStanding]:
