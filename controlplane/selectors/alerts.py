@@ -6,6 +6,7 @@ What is the installation's belongs to no organisation; platform administrators a
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Value
@@ -27,10 +28,13 @@ from controlplane.models import (
     Channel,
     Delivery,
     Episode,
+    Key,
     Organisation,
     Pool,
+    Project,
     Route,
     Silence,
+    Team,
 )
 from controlplane.selectors.access import Access
 from controlplane.selectors.budget_places import list_near, list_pace
@@ -143,14 +147,25 @@ def list_watching() -> Sequence[AlertRule]:
     return list(AlertRule.objects.filter(is_enabled=True).order_by("pk"))
 
 
+_KINDS: Mapping[AlertScope, Any] = {
+    AlertScope.POOL: Pool,
+    AlertScope.ROUTE: Route,
+    AlertScope.ORGANISATION: Organisation,
+    AlertScope.TEAM: Team,
+    AlertScope.PROJECT: Project,
+    AlertScope.KEY: Key,
+}
+
+
 def places_of(
     organisation_id: str | None, scope: str, scope_id: str | None, now: datetime
 ) -> Sequence[Place]:
     """The places a rule watches now, by name; a place that is gone is none."""
     if scope == AlertScope.ALL:
         return (Place(WHOLE_ID, "the whole installation"),)
-    kinds = {AlertScope.POOL: Pool, AlertScope.ROUTE: Route, AlertScope.ORGANISATION: Organisation}
-    rows = kinds[AlertScope(scope)]._default_manager.all()
+    rows: QuerySet[Any] = _KINDS[AlertScope(scope)]._default_manager.all()
+    if scope == AlertScope.KEY:
+        rows = rows.filter(revoked_at__isnull=True)
     if organisation_id is not None:
         home = "pk" if scope == AlertScope.ORGANISATION else "organisation_id"
         rows = rows.filter(**{home: organisation_id})
