@@ -84,7 +84,7 @@ NOUNS: Mapping[str, Noun] = {
 }
 # What isn't one row of a noun: who gets an answer that isn't a refusal.
 PLACES: Mapping[str, frozenset[str]] = {
-    **dict.fromkeys(("status", "api-schema", "api-docs"), ANYBODY),
+    **dict.fromkeys(("status", "metrics", "api-schema", "api-docs"), ANYBODY),
     "slack-acts": frozenset(),
     "api-me": KNOWN,
     "me": KNOWN,
