@@ -86,12 +86,23 @@ class Reader:
                     team_id=Coalesce(Subquery(team), Value(""), output_field=TextField())
                 )
             return minutes, f"{query.group_by}_id" if query.group_by else None
-        rows = self.of(query.group_by or "route", source)
+        rows = self.bucketed(query.group_by or "route", query, source)
+        return rows, "value" if query.group_by else None
+
+    def bucketed(self, dimension: str, query: UsageQuery, source: Source) -> QuerySet[Any]:
+        """Hours or days by one dimension, with their `bucket`."""
         if source is Source.DAYS:
             bucket: Any = Cast("day", DateTimeField())
         else:
             bucket = self._bucket("hour", query.bucket)
-        return rows.annotate(bucket=bucket), "value" if query.group_by else None
+        return self.of(dimension, source).annotate(bucket=bucket)
+
+    def ranked(self, query: UsageQuery, source: Source) -> Sequence[str]:
+        """The largest values of the grouping, one more than are asked for if there are more."""
+        is_by_days = is_whole_days(self.since, self.until, self.zone)
+        rows = self.of(query.group_by or "", Source.DAYS if is_by_days else source)
+        sums = rows.values("value").annotate(rank=RANKS[query.measure]).order_by("-rank", "value")
+        return [row["value"] for row in sums[: query.top + 1]]
 
     def witness(self, query: UsageQuery, source: Source) -> tuple[QuerySet[Any], Source]:
         """What the total is read from: where possible, not what the rows are read from."""
@@ -100,6 +111,11 @@ class Reader:
                 return self.minutes(), Source.MINUTES
             return self.of("project", Source.DAYS), Source.DAYS
         return self.of("team" if query.group_by == "project" else "project", source), source
+
+    def whole(self, query: UsageQuery, source: Source) -> QuerySet[Any]:
+        """Everything by bucket, neither from what is grouped nor from what the total is read."""
+        other = "route" if query.group_by in ("team", "project") else "team"
+        return self.bucketed(other, query, source)
 
     def of(self, dimension: str, source: Source) -> QuerySet[Any]:
         """Hours or days by one dimension."""
@@ -208,7 +224,7 @@ def read_named(reader: Reader, query: UsageQuery) -> Read:
     found = list(parts[0].union(parts[1], witness, all=True))
     told = [row for row in found if not row["is_total"] and row["group"] != ""]
     whole = [row for row in found if not row["is_total"] and row["group"] == ""]
-    return [*told, *_without(whole, told)], total_of(found), Source.DAYS
+    return [*told, *without(whole, told)], total_of(found), Source.DAYS
 
 
 def total_of(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -216,7 +232,7 @@ def total_of(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return next((row for row in rows if row["is_total"]), {f"sum_{name}": 0 for name in SUMS})
 
 
-def _without(
+def without(
     whole: Sequence[Mapping[str, Any]], told: Sequence[Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
     """What is left of each day's total; days of which nothing is have no row."""
