@@ -54,7 +54,8 @@ class Usage:
     """The answer. Buckets and groups without usage are absent; `zone` is that of the buckets.
 
     `since` and `until` are the range that was summed: whole days where only those are counted.
-    `total` was read beside the rows, ungrouped and from `source`, at the same moment.
+    `total` was read beside the rows, ungrouped and from `source`, at the same moment; where only
+    the minutes tell, as of one route, it is their sum.
     """
 
     zone: ZoneInfo
@@ -105,7 +106,12 @@ def _read(reader: Reader, query: UsageQuery, source: Source) -> Read:
     witness, told_by = reader.witness(query, source)
     total = reader.total(witness)
     if group is None or source is Source.MINUTES:
-        found = list(_summed(rows, _largest(rows, group, query)).union(total, all=True))
+        summed = _summed(rows, _largest(rows, group, query))
+        if told_by is Source.MINUTES:
+            # nothing else knows of these rows, and to read them twice would say nothing more
+            told = list(summed)
+            return told, _added(told), told_by
+        found = list(summed.union(total, all=True))
         return [row for row in found if not row["is_total"]], total_of(found), told_by
     largest = reader.ranked(query, source)
     named = _summed(rows.filter(value__in=largest[: query.top]), F("value"))
@@ -119,6 +125,10 @@ def _read(reader: Reader, query: UsageQuery, source: Source) -> Read:
     kept = [row for row in told if row["group"] is not None]
     others = without([row for row in told if row["group"] is None], kept)
     return [*kept, *others], total_of(found), told_by
+
+
+def _added(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    return {f"sum_{name}": sum(row[f"sum_{name}"] for row in rows) for name in SUMS}
 
 
 _OTHERS: Any = Value(None, output_field=TextField())
