@@ -42,8 +42,8 @@ from inference.gateway.tracing import NoTraces, Tracer, Traces
 from inference.gateway.traffic import TrafficCounter
 from inference.gateway.wishes import Wishes
 from inference.journal import Journal
-from inference.limits.broker import Broker
 from inference.limits.limiter import Limiter, make_limiter
+from inference.limits.running import background
 from inference.observability.merging import families_of
 from inference.observability.metrics import GatewayMetrics
 from inference.observability.trace_metrics import TraceMetrics
@@ -129,7 +129,7 @@ def build_gateway_child(
         background=(
             _follow_snapshots(settings, holder, store, health),
             directory.follow,
-            Broker(store, services.limiter.leases).run,
+            *background(store, services.limiter, process),
             Sink(journal, store).run,
             Replay(settings.var / "journals", store).run,
             Peers(store, identity, apply=fleet.apply_loads, clock=time.time, crowd=fleet.crowd).run,

@@ -10,7 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import SystemRandom
@@ -21,8 +21,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 READY_LINE = "Ctrl-C stops everything"
 POLL_S = 0.05
-# below what Linux lends (from 32768), above what engines of the demonstration take
-FREE_PORTS = range(28_000, 32_768)
+SOON_S = 120.0
+"""What anything may take that takes no time: processes are started on a machine that does more."""
+# Below what Linux lends (from 32768), above what engines of the demonstration take. Processes that
+# run tests side by side take theirs from parts of their own.
+_PARTS = 5
+_PART = 1 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw-1").removeprefix("gw"))
+FREE_PORTS = range(28_000 + _PART % _PARTS, 32_768, _PARTS)
 # a test's own embedded services must not leak into the installation it starts
 KEPT_SETTINGS = ("HEADWORKS_ENGINE_CACHE",)
 
@@ -113,23 +118,25 @@ class Installation:
         with call("POST", url, self.demo["API_KEY"], body) as answer:
             return answer.headers["x-request-id"], json.load(answer)
 
-    def wait_for_request(self, event_id: str, within_s: float = 10) -> Any:
-        """The ledger's row of a request, as the REST API tells it."""
+    def wait_for_request(self, event_id: str, within_s: float = SOON_S) -> Any:
+        """The ledger's row of a request, as the REST API tells it once it is up and knows it."""
 
         def found() -> Any:
             try:
                 return self.api("GET", f"/requests/{event_id}/")
             except urllib.error.HTTPError as refusal:
                 refusal.close()
-                return None
+            except OSError:
+                pass  # a console that is just being started again
+            return None
 
         return wait_until(found, within_s, f"a ledger row for {event_id}")
 
-    def stop(self, number: signal.Signals = signal.SIGTERM, within_s: float = 40) -> None:
+    def stop(self, number: signal.Signals = signal.SIGTERM, within_s: float = SOON_S) -> None:
         """Signal the launcher and wait until nothing of the installation is left."""
         self.process.send_signal(number)
         wait_until(lambda: not processes_of(self.var), within_s, "everything to end")
-        self.process.wait(5)
+        self.process.wait(SOON_S)
 
 
 def call(method: str, url: str, token: str, document: object = None) -> Any:
@@ -137,7 +144,7 @@ def call(method: str, url: str, token: str, document: object = None) -> Any:
     data = None if document is None else json.dumps(document).encode()
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     request = urllib.request.Request(url, data, headers, method=method)
-    return urllib.request.urlopen(request, timeout=60)
+    return urllib.request.urlopen(request, timeout=SOON_S)
 
 
 def call_json(method: str, url: str, token: str, document: object = None) -> Any:
@@ -179,7 +186,7 @@ def start_installation(var: Path, **settings: str) -> Installation:
 def running_installation(
     var: Path,
     *,
-    within_s: float = 120,
+    within_s: float = 300,
     end_by: signal.Signals = signal.SIGTERM,
     **settings: str,
 ) -> Iterator[Installation]:
@@ -192,8 +199,14 @@ def running_installation(
         installation.wait_ready(within_s)
         yield installation
     finally:
-        if installation.process.poll() is None:
-            installation.stop(end_by)
-        wait_until(lambda: not processes_of(var), 40, "everything to end")
-        installation.process.wait(5)
+        try:
+            if installation.process.poll() is None:
+                installation.stop(end_by)
+            wait_until(lambda: not processes_of(var), SOON_S, "everything to end")
+        finally:
+            # for those who come after: what failed is told all the same
+            for pid in processes_of(var):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            installation.process.wait(SOON_S)
     assert installation.process.returncode == (-end_by if end_by == signal.SIGKILL else 0)

@@ -3,8 +3,9 @@
 An engine loads on one core for most of its stage, so that stage runs beside the quick one, which
 takes what the engine leaves. What needs a browser or kills processes has the machine to itself.
 
-A few failures of a stage are tried once more after all else, alone: what fails again fails the run,
-what passes is named at the end as unsteady, to be mended.
+What failed for a few causes is tried once more after all else, alone, until one fails again: that
+fails the run. What passes is named at the end as unsteady, to be mended. A starved machine may fail
+any test once, or all that share what it kept from starting; a fault fails again.
 """
 
 import json
@@ -22,19 +23,20 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
+from tests.causes import NOTED
+
 PYTEST = (sys.executable, "-m", "pytest", "-q")
 AT_ONCE = ("-n", "4", "--dist")
 LESS_URGENT = 5
 # More than these have a reason that is no other test's load.
-FEW = 5
+FEW = 10
+_AGAIN_S = 600.0
 _TESTS_FAILED = 1
 
 # Which marks a file has is read from its text: each process that runs tests collects every file it
 # is given, which takes longer for all than for those it needs.
 _NOT_QUICK = re.compile(r"^pytestmark = .*mark\.(engine|browser|fault)", re.MULTILINE)
 _SLOW = re.compile(r"^pytestmark = .*mark\.slow", re.MULTILINE)
-# What `--dist loadgroup` adds to the name of a test.
-_GROUP = re.compile(r"@[\w-]+$")
 _OF_HARD = re.compile(r"mark\.(browser|fault)")
 _OF_ENGINE = re.compile(r"mark\.engine")
 
@@ -82,21 +84,22 @@ class Stage:
     notes: Path
 
     def command(self) -> list[str]:
-        return [*PYTEST, "-o", f"cache_dir={self.notes}", *self.arguments]
+        notes = ("-p", "tests.causes", "-o", f"cache_dir={self.notes}")
+        return [*PYTEST, *notes, *self.arguments]
 
-    def failed(self) -> list[str]:
-        """The tests that failed at the last run."""
-        noted = self.notes / "v/cache/lastfailed"
-        names = json.loads(noted.read_text()) if noted.exists() else ()
-        return sorted(_GROUP.sub("", name) for name in names)
+    def failed(self) -> dict[str, list[str]]:
+        """The tests that failed at the last run, by cause."""
+        noted = self.notes / "v" / NOTED
+        return dict(json.loads(noted.read_text())) if noted.exists() else {}
 
     def is_steady(self, code: int, unsteady: list[str]) -> bool:
         """Whether it passed, be it at a second try: then it says which tests needed one."""
-        failed = self.failed()
-        if code != _TESTS_FAILED or not 0 < len(failed) <= FEW:
+        causes = self.failed()
+        if code != _TESTS_FAILED or not 0 < len(causes) <= FEW:
             return code == 0
+        failed = sorted({test for tests in causes.values() for test in tests})
         _say(f"once more, alone: {', '.join(failed)}")
-        again = _run([*PYTEST, *failed])
+        again = _run([*PYTEST, "--exitfirst", *failed], within_s=_AGAIN_S)
         if again == 0:
             unsteady += failed
         return again == 0
@@ -130,10 +133,15 @@ def _whole(folder: Path) -> int:
     return 0 if all(have_passed) else 1
 
 
-def _run(command: Sequence[str], *, niceness: int = 0) -> int:
-    """Run with output as it comes; the exit code."""
+def _run(command: Sequence[str], *, niceness: int = 0, within_s: float | None = None) -> int:
+    """Run with output as it comes, and no longer than told; the exit code."""
     with _running(command, niceness=niceness) as process:
-        return process.wait()
+        try:
+            return process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            _say(f"not over within {within_s:.0f} s")
+            process.send_signal(signal.SIGINT)
+            return process.wait()
 
 
 @contextmanager

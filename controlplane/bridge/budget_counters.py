@@ -1,8 +1,9 @@
 """The counters of budgets in the state store: what is read of them, and the one way to change them.
 
-A counter is a hash that gateways keep (`inference.limits.scripts`): `g` is all that was granted, to
-all processes, `l` what of that may yet come back, so what is settled is `g` without `l`. We are the
-holder `ledger` of it and change nothing but our own part, and `g` by the same amount.
+A counter is a hash that gateways keep (`inference.contract.lease_scripts`): `g` is all that was
+granted, to all processes, `l` what of that may yet come back, so what is settled is `g` without
+`l`. We are the holder `ledger` of it and change nothing but our own part, and `g` by the same
+amount.
 """
 
 from collections.abc import Mapping, Sequence

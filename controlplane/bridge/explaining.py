@@ -98,7 +98,8 @@ def answer(access: Access, question: Question, *, clock_s: float) -> Answered:
 def _as_known(question: Question, snapshot: ConfigSnapshot) -> RequestFacts:
     facts = question.facts
     route = find_route(snapshot, question.identity, facts.model)
-    looked_at = frozenset() if route is None else headers_of(route)
+    tested = () if route is None else snapshot.tested.get(route.id, ())
+    looked_at = frozenset() if route is None else headers_of(route, tested)
     headers = tuple(one for one in facts.headers if one[0] in looked_at)
     return replace(facts, headers=headers)
 

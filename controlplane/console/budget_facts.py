@@ -9,11 +9,11 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from controlplane.bridge.budget_past import PastPeriod
-from controlplane.bridge.budget_proof import ProofState
 from controlplane.bridge.budget_status import AccountStatus, Status, Subject
 from controlplane.console.details import Fact, State
 from controlplane.console.formats import UNKNOWN, about_dollars, count, dollars, minute, percentage
 from controlplane.decisions.budget_effects import Effect
+from controlplane.decisions.budget_proofs import ProofState
 from controlplane.decisions.budgets import Balance, BudgetState, Past, period_words, scopes_words
 from controlplane.decisions.subjects import WHOLE, kind_words
 from controlplane.models import Budget

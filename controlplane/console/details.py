@@ -6,14 +6,17 @@ from typing import Any, ClassVar
 
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, QueryDict
+from django.utils import timezone
 
 from controlplane.console.activity import SHOWN, changes_of, last_change
 from controlplane.console.api_calls import reading
+from controlplane.console.budget_notices import Notice, notices_of
 from controlplane.console.filtering import address
 from controlplane.console.nouns import AUDIT, Noun
 from controlplane.console.pages import Action, Crumb, Page
 from controlplane.console.propagation import applied_context
 from controlplane.selectors.access import Access
+from controlplane.selectors.budget_warnings import chain_of
 from controlplane.selectors.switches import get_switch_on
 
 TAB, OLDER = "tab", "before"
@@ -71,6 +74,7 @@ class DetailPage(Page):
     is_edited: ClassVar[bool] = True
     is_deleted: ClassVar[bool] = True
     is_name_mono: ClassVar[bool] = True
+    tells_budgets: ClassVar[bool] = False
 
     def title_of(self, row: Any) -> str:
         return str(row.name)
@@ -94,6 +98,12 @@ class DetailPage(Page):
     def place_of(self, row: Any) -> Mapping[str, str]:
         """The team and project the object stands in, for the question who may change it."""
         return {}
+
+    def notices_of(self, row: Any) -> Sequence[Notice]:
+        """Banners about budgets that count for the object and are nearly or wholly used up."""
+        if not self.tells_budgets:
+            return ()
+        return notices_of(self.scope, chain_of(row), timezone.now())
 
     def tabs_of(self, row: Any) -> Sequence[Tab]:
         return self.tabs
@@ -142,6 +152,7 @@ class DetailPage(Page):
             "off": self._off(row),
             "actions": self.actions_of(row),
             "api": self.api_call(row, tab),
+            "budget_notices": self.notices_of(row),
             **applied_context(request),
             **self.extra(row, tab),
         }

@@ -155,13 +155,14 @@ def list_accounts(
         return list(map(told, rows[:top]))
     known = Q()
     for place, scope in enumerate(budget.scopes):
-        ids = _reached_ids(access, budget.organisation_id, scope["subject"])
+        ids = reached_ids(access, budget.organisation_id, scope["subject"])
         if ids:
             known |= Q(**{f"subjects__{place}__in": sorted(ids)})
     return list(map(told, rows.filter(known)[:top])) if known else []
 
 
-def _reached_ids(access: Access, organisation_id: str, subject: str) -> Collection[str]:
+def reached_ids(access: Access, organisation_id: str, subject: str) -> Collection[str]:
+    """The projects, teams or keys the caller's roles reach, as gateways and ledger know them."""
     projects = access.project_ids(organisation_id)
     if subject == BudgetSubject.PROJECT:
         return projects

@@ -85,6 +85,19 @@ def add_spending(spendings: Sequence[Spending], *, now: datetime) -> None:
     _upsert(BudgetBucket, columns, ("key", "at"), buckets, sums=("spent_nanousd",))
 
 
+def add_spending_of(
+    ends: Sequence[End], budgets: Sequence[BudgetRecord], time_zone: str, now: datetime
+) -> int:
+    """Add what these ends spent on the accounts of some budgets of one organisation alone.
+
+    Returns how many accounts that is.
+    """
+    zones = {one.organisation_id: zone_of(time_zone) for one in budgets}
+    found = spending_of(ends, {home: budgets for home in zones}, zones)
+    add_spending(found, now=now)
+    return len(found)
+
+
 def correct_spending(changed: Sequence[End], newly_known: Sequence[End], *, now: datetime) -> None:
     """Add what the charges of these ends say to the accounts, of attempts that were counted before.
 

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from inference.contract import events, fleet, snapshot, vitals
+from inference.contract.kinds import PurgeKind
 from inference.contract.wire import LATER_SECTIONS, SECTIONS
 
 VERSION = 1
@@ -49,6 +50,9 @@ _SECTION_RECORDS: Mapping[str, Any] = {
     "limits": snapshot.LimitRecord,
     "budgets": snapshot.BudgetRecord,
     "switches": snapshot.SwitchRecord,
+    "caches": snapshot.CachePolicyRecord,
+    "purges": snapshot.PurgeRecord,
+    "experiments": snapshot.ExperimentRecord,
 }
 
 _READERS: Mapping[tuple[str, int], Reader] = {
@@ -188,6 +192,9 @@ _INDEXES: Mapping[str, Callable[[Any], Any]] = {
     "limits": lambda record: record.id,
     "budgets": lambda record: record.id,
     "switches": lambda record: record.id,
+    "caches": lambda record: record.id,
+    "purges": lambda record: record.id,
+    "experiments": lambda record: record.id,
 }
 
 
@@ -208,6 +215,7 @@ def assemble(
         name.partition("/")[2]: index for name, index in sections.items() if noun_of(name) == "keys"
     }
     fixed = {name: sections.get(name, {}) for name in SECTIONS}
+    fixed["cache_policies"] = fixed.pop("caches")
     aliases = {
         (route.organisation_id, alias): route
         for route in fixed["routes"].values()
@@ -218,5 +226,33 @@ def assemble(
         for one in fixed["switches"].values()
     }
     return snapshot.ConfigSnapshot(
-        manifest.lineage, manifest.version, keys=keys, aliases=aliases, thrown=thrown, **fixed
+        manifest.lineage,
+        manifest.version,
+        keys=keys,
+        aliases=aliases,
+        thrown=thrown,
+        purged=_newest_epochs(fixed["purges"].values()),
+        tested=_running(fixed["experiments"].values()),
+        **fixed,
     )
+
+
+def _newest_epochs(
+    purges: Iterable[snapshot.PurgeRecord],
+) -> Mapping[str, Mapping[tuple[PurgeKind, str], int]]:
+    newest: dict[str, dict[tuple[PurgeKind, str], int]] = {}
+    for one in purges:
+        of_organisation = newest.setdefault(one.organisation_id, {})
+        place = (one.kind, one.value)
+        of_organisation[place] = max(one.epoch, of_organisation.get(place, 0))
+    return newest
+
+
+def _running(
+    experiments: Iterable[snapshot.ExperimentRecord],
+) -> Mapping[str, tuple[snapshot.ExperimentRecord, ...]]:
+    running: dict[str, list[snapshot.ExperimentRecord]] = {}
+    for one in sorted(experiments, key=lambda one: one.id):
+        if one.is_running:
+            running.setdefault(one.route_id, []).append(one)
+    return {route_id: tuple(those) for route_id, those in running.items()}

@@ -6,7 +6,16 @@ not known or not applicable and is never the same as zero.
 
 from collections.abc import Mapping
 
-from inference.contract.kinds import ChargeKind, Endpoint, Outcome, PriorityClass, TaskClass
+from inference.contract.kinds import (
+    CacheOutcome,
+    CacheTier,
+    ChargeKind,
+    Endpoint,
+    ExperimentUnit,
+    Outcome,
+    PriorityClass,
+    TaskClass,
+)
 from inference.contract.values import terse
 
 Json = Mapping[str, object]
@@ -90,11 +99,31 @@ class Origin:
 
 
 @terse
+class Exposure:
+    """That a request took part in an experiment.
+
+    `variant_id` is the one it was assigned, with `probability` among all that take part. `unit_id`
+    is a digest of 16 hexadecimal digits: the same unit of an organisation has the same one in all
+    experiments. `served_variant_id` is by whose targets it was answered, which is the assigned one
+    unless those failed; None is by nobody's.
+    """
+
+    experiment_id: str
+    phase: int
+    variant_id: str
+    unit: ExperimentUnit
+    unit_id: str
+    probability: float
+    served_variant_id: str | None = None
+
+
+@terse
 class Opening:
     """Written before an attempt goes upstream: enough to close it if this process dies.
 
     `prompt_tokens_max` and `output_tokens_max` bound what it can use; `cost_max_nanousd` is the
     most the attempt can cost, None when its target has no price. `at_ms` is the request's arrival.
+    `exposures` are as nobody has served the request yet.
     """
 
     event_id: str
@@ -110,11 +139,44 @@ class Opening:
     cost_max_nanousd: int | None = None
     attempt: int = 1
     client_request_id: str | None = None
+    exposures: tuple[Exposure, ...] = ()
+
+
+@terse
+class CacheUse:
+    """What a cache policy did for a request.
+
+    `tier` is where the answer was found, `entry_id` names it without telling its key, and `age_ms`
+    is its age. `similarity` is of the nearest that was found, also where `refused_by` (a guard's
+    name, or `threshold`) kept it from being used. `agreed` is of a check: whether the fresh answer
+    said the same.
+
+    What was saved is the tokens of the answer that was kept, their cost at today's price of the
+    intended target, and the time it had taken. Of embeddings, `inputs_hit` of `inputs` were kept.
+    """
+
+    policy_id: str
+    outcome: CacheOutcome
+    tier: CacheTier | None = None
+    entry_id: str | None = None
+    age_ms: int | None = None
+    similarity: float | None = None
+    refused_by: str | None = None
+    agreed: bool | None = None
+    saved_prompt_tokens: int | None = None
+    saved_completion_tokens: int | None = None
+    saved_nanousd: int | None = None
+    saved_ms: float | None = None
+    inputs: int | None = None
+    inputs_hit: int | None = None
 
 
 @terse
 class End:
     """How a request ended; exactly one an event id. `decision` is the record Explain shows too.
+
+    One that a cache answered had no opening, has no charges and ended well. `cache` is None where
+    no policy bore on the request. `exposures` are of the experiments that it took part in.
 
     `journal` and `seq` say where it stands: `seq` counts the ends of one journal from 1 without a
     gap, so that the recorder can say up to where it has committed all of it.
@@ -136,3 +198,5 @@ class End:
     decision: Json | None = None
     journal: str = ""
     seq: int = 0
+    cache: CacheUse | None = None
+    exposures: tuple[Exposure, ...] = ()

@@ -166,6 +166,21 @@ class BudgetAction(Kind):
     NOTIFY = "notify"
 
 
+class ProofVerdict(Kind):
+    """What a gateway process did with a made-up request under a copy of a budget that has next to
+    nothing left: refused it, made it wait, would have sent it to the cheaper model, or let it in.
+    Or it has no such budget, has it switched off, or can't ask the state store.
+    """
+
+    REFUSED = "refused"
+    SLOWED = "slowed"
+    CHEAPER = "cheaper"
+    LET_IN = "let_in"
+    UNKNOWN = "unknown"
+    OFF = "off"
+    AWAY = "away"
+
+
 class TooLong(Kind):
     """What a budget that blocks does with an answer that may cost more than is left: it refuses
     the request, or lowers its maximum to what is left buys.
@@ -191,6 +206,76 @@ class SwitchSubject(Kind):
     MODEL = "model"
     ROUTE = "route"
     POOL = "pool"
+
+
+class CacheTier(Kind):
+    """Where answers are kept: in the process, in the cache store, by nearness in the helper's
+    index, or (embeddings) by each input by itself.
+    """
+
+    LOCAL = "local"
+    SHARED = "shared"
+    SEMANTIC = "semantic"
+    EMBEDDING = "embedding"
+
+
+class CacheScope(Kind):
+    """Whose requests may be answered from one another's; `shared` is everybody of all."""
+
+    KEY = "key"
+    PROJECT = "project"
+    TEAM = "team"
+    ORGANISATION = "organisation"
+    SHARED = "shared"
+
+
+class CacheOutcome(Kind):
+    """What a cache did for a request.
+
+    A stale answer was served while it is renewed. Bypassed is what the caller or a rule kept from
+    it, or what may not be kept. A semantic hit is now and then checked: the fresh answer is served
+    and compared with it. One that joined waited for another's identical request. Off is a cache
+    none of whose tiers could be asked.
+    """
+
+    HIT = "hit"
+    STALE = "stale"
+    MISS = "miss"
+    BYPASS = "bypass"
+    CHECKED = "checked"
+    JOINED = "joined"
+    OFF = "off"
+
+
+class PurgeKind(Kind):
+    """What a purge names: all answers kept under it are never served again."""
+
+    POLICY = "policy"
+    NAMESPACE = "namespace"
+    PREFIX = "prefix"
+    TAG = "tag"
+    ENTRY = "entry"
+
+
+class ExperimentUnit(Kind):
+    """What is assigned to a variant, and keeps it: the end user or session that a caller names,
+    the API key, or each request by itself.
+    """
+
+    USER = "user"
+    SESSION = "session"
+    KEY = "key"
+    REQUEST = "request"
+
+
+class ExperimentMode(Kind):
+    """How an experiment's shares come about: people set them; callers get the control's answers and
+    the others are asked beside it; or they follow what was learned.
+    """
+
+    FIXED = "fixed"
+    SHADOW = "shadow"
+    BANDIT = "bandit"
 
 
 class DegradationStep(Kind):

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from inference.contract.kinds import TaskClass
+
 GATEWAY_DRAIN_S = 60
 """What requests under way get when a gateway's process is replaced or stopped."""
 
@@ -163,6 +165,9 @@ class Bound:
 _ONE_DAY_MS = 86_400_000
 _PERCENT = Bound(0, 100)
 
+SIMILARITY_BOUND = Bound(0.5, 1.0)
+"""Of a cosine: below the least, sentences of one language about anything are near each other."""
+
 TARGET_BOUNDS: Mapping[str, Bound] = {
     "connect_timeout_ms": Bound(1, _ONE_DAY_MS),
     "first_byte_timeout_ms": Bound(1, _ONE_DAY_MS),
@@ -205,6 +210,56 @@ BUDGET_BOUNDS: Mapping[str, Bound] = {
     "throttle_per_minute": Bound(1, 100_000),
 }
 MAX_BUDGET_SCOPES = 3
+
+MAX_CACHE_TTL_S = 30 * 86_400
+"""Records of purges are kept for longer than anything can be in a cache."""
+CACHE_TTL_S: Mapping[TaskClass, int] = {
+    TaskClass.DEFAULT: 300,
+    TaskClass.CODE: 3_600,
+    TaskClass.FACTUAL: 86_400,
+    TaskClass.EXTRACTION: 86_400,
+    TaskClass.CREATIVE: 0,
+}
+"""How long answers are kept, by task class, where a policy doesn't say; 0 is never."""
+CACHE_TTL_BOUND = Bound(0, MAX_CACHE_TTL_S)
+CACHE_BOUNDS: Mapping[str, Bound] = {
+    "similarity_min": SIMILARITY_BOUND,
+    "check_percent": _PERCENT,
+    "stale_s": Bound(0, MAX_CACHE_TTL_S),
+    "max_entry_bytes": Bound(1_024, 16 * 1_048_576),
+    "memory_percent": Bound(1, 100),
+    "edge_s": Bound(0, MAX_CACHE_TTL_S),
+}
+MAX_BYPASS_RULES = 50
+NAMESPACE_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9._:/-]{0,126}[A-Za-z0-9])?$"
+"""Of a context version too."""
+
+WHOLE_BP = 10_000
+"""Basis points of a whole: shares, allocations and places in a layer are told in them."""
+_BASIS_POINTS = Bound(0, WHOLE_BP)
+VARIANT_BOUNDS: Mapping[str, Bound] = {"share_bp": _BASIS_POINTS}
+EXPERIMENT_BOUNDS: Mapping[str, Bound] = {
+    "phase": Bound(1, 1_000_000),
+    "allocation_bp": _BASIS_POINTS,
+    "layer_from_bp": _BASIS_POINTS,
+    "layer_to_bp": _BASIS_POINTS,
+}
+MAX_VARIANTS = 10
+MAX_RAMP_STEPS = 50
+MAX_RUNNING_EXPERIMENTS = 10
+"""On one route: each is looked at for each of its requests."""
+MAX_PARAMETERS = 20
+MAX_PARAMETER_CHARS = 4_096
+PARAMETER_PATTERN = r"^[a-z][a-z0-9_]{0,63}$"
+FIXED_MEMBERS = frozenset(
+    (
+        *("model", "stream", "stream_options", "user", "store", "metadata", "safety_identifier"),
+        *("messages", "prompt", "suffix", "input", "instructions", "system", "query", "documents"),
+        *("text_1", "text_2", "tokens", "conversation", "previous_response_id"),
+        *("tools", "functions", "n", "best_of"),
+    )
+)
+"""Members of a body that no variant may replace: by them a request is read, routed and bounded."""
 
 PRICE_FIELDS = (
     "input_nanousd_per_mtok",

@@ -8,6 +8,10 @@ the epoch (UTC).
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from inference.contract.caching import CachePolicyRecord as CachePolicyRecord
+from inference.contract.caching import PurgeRecord as PurgeRecord
+from inference.contract.experiments import ExperimentRecord as ExperimentRecord
+from inference.contract.experiments import VariantRecord as VariantRecord
 from inference.contract.kinds import (
     Accounting,
     Backend,
@@ -23,6 +27,7 @@ from inference.contract.kinds import (
     PoolPower,
     PriorityClass,
     Provisioner,
+    PurgeKind,
     Scope,
     Strategy,
     SwitchSubject,
@@ -30,8 +35,10 @@ from inference.contract.kinds import (
     TaskClass,
     TooLong,
     UnknownPrice,
-    Weekday,
 )
+from inference.contract.matching import MatchRecord as MatchRecord
+from inference.contract.matching import ScheduleRecord as ScheduleRecord
+from inference.contract.targets import TargetRecord as TargetRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,62 +134,6 @@ class PoolRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class TargetRecord:
-    """One weighted destination of a route. Weight 0 is never picked by chance.
-
-    Targets of a higher `tier` are the fallback of those below: they are tried once none of a lower
-    tier can be.
-
-    Time-outs are milliseconds of one attempt here; None is the route's. `total_timeout_ms` bounds
-    the attempt from its start to its last byte; the route's bounds the whole request as well.
-    """
-
-    id: str
-    pool_id: str
-    weight: int
-    connect_timeout_ms: int | None = None
-    first_byte_timeout_ms: int | None = None
-    idle_timeout_ms: int | None = None
-    total_timeout_ms: int | None = None
-    tier: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ScheduleRecord:
-    """Times of the week in the organisation's zone, minutes since midnight, the end excluded.
-
-    An end at or before the start is on the next day. No `days` are all days; the day is that of the
-    start.
-    """
-
-    days: tuple[Weekday, ...] = ()
-    from_minute: int = 0
-    to_minute: int = 1_440
-
-
-@dataclass(frozen=True, slots=True)
-class MatchRecord:
-    """What a request must be for a rule to apply: all that is given, of each any one of its values.
-
-    Headers are (lower-case name, value) and all of them must be there. `aliases` are names the
-    caller wrote in `model`. Token bounds are of the estimated prompt, both ends included. Tags are
-    the key's and those the caller sent.
-    """
-
-    key_ids: tuple[str, ...] = ()
-    team_ids: tuple[str, ...] = ()
-    project_ids: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    headers: tuple[tuple[str, str], ...] = ()
-    aliases: tuple[str, ...] = ()
-    tasks: tuple[TaskClass, ...] = ()
-    priorities: tuple[PriorityClass, ...] = ()
-    prompt_tokens_min: int | None = None
-    prompt_tokens_max: int | None = None
-    schedule: ScheduleRecord | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class RuleRecord:
     """Other targets for the requests that match; the first enabled rule that does decides."""
 
@@ -208,6 +159,9 @@ class RouteRecord:
     free worker for `max_queue_wait_ms` at most (0 is not at all) together with at most `max_queued`
     others a gateway process. `hedge_after_ms` without a first byte a second worker is asked too;
     None is never. `degradation` names the steps it takes when its pools are saturated.
+
+    Its answers are kept by `cache_policy_id`, None is not at all. `similarity_min` is the least
+    calibrated for this route; None is the policy's.
     """
 
     id: str
@@ -233,6 +187,8 @@ class RouteRecord:
     max_queued: int = 1_000
     hedge_after_ms: int | None = None
     degradation: tuple[DegradationStep, ...] = ()
+    cache_policy_id: str | None = None
+    similarity_min: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,6 +335,9 @@ class ConfigSnapshot:
     by (organisation id, name) and by each alias in its place in `aliases`,
     `keys` by bucket and then by key id, so that one key's change replaces one small mapping.
     `thrown` are the switches again by what they turn off: organisation, subject and its id.
+    `cache_policies` and `purges` are by id; `purged` has of each organisation by kind and value the
+    newest epoch. `experiments` are by id; `tested` has those that run by the route they are on, in
+    the order of their ids.
     `gateways` is by name; one that nobody ever drained or restarted has no record.
     """
 
@@ -398,3 +357,8 @@ class ConfigSnapshot:
     thrown: Mapping[tuple[str, SwitchSubject, str | None], SwitchRecord] = field(
         default_factory=dict
     )
+    cache_policies: Mapping[str, CachePolicyRecord] = field(default_factory=dict)
+    purges: Mapping[str, PurgeRecord] = field(default_factory=dict)
+    purged: Mapping[str, Mapping[tuple[PurgeKind, str], int]] = field(default_factory=dict)
+    experiments: Mapping[str, ExperimentRecord] = field(default_factory=dict)
+    tested: Mapping[str, tuple[ExperimentRecord, ...]] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from inference.contract.kinds import BreakerState, ProcessRole
+from inference.contract.kinds import BreakerState, CacheTier, ProcessRole
 
 VITALS_PERIOD_S = 1.0
 VITALS_LIFE_S = 5.0
@@ -76,6 +76,45 @@ class WorkerGauges:
     is_gpu: bool = False
 
 
+TOP_ENTRIES_TOLD = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierGauge:
+    """One tier as this process sees it; None is not known, never 0.
+
+    `entries`, `bytes` and `bytes_max` are of what the tier holds: of a tier that processes share
+    all tell the same. Totals count up from the process's start, but for `evictions_total` of a tier
+    that is shared, which is its store's. `is_down` says that it can't be asked just now.
+    """
+
+    tier: CacheTier
+    entries: int | None = None
+    bytes: int | None = None
+    bytes_max: int | None = None
+    evictions_total: int | None = None
+    errors_total: int = 0
+    is_down: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopEntry:
+    """One of the entries that saved most: who it is without what it says.
+
+    `hits` and `saved_nanousd` are of this process since it holds the entry; the money is None where
+    a price isn't known.
+    """
+
+    entry_id: str
+    policy_id: str
+    route_id: str
+    tier: CacheTier
+    hits: int
+    bytes: int
+    stored_at: float
+    saved_nanousd: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Vitals:
     """`gateway` names the parent, `process` this process. In-flight counts are by worker id.
@@ -85,7 +124,8 @@ class Vitals:
     the breakers that are not closed; which restart generation it was started for; and whether it
     says on `/ready` that it wants no more; and how many requests it has under way, those too that
     are at no worker yet or no more; how many of them wait for a worker, by pool, and the longest of
-    those waits in milliseconds; and by route how many steps of its degradation are taken, if any.
+    those waits in milliseconds; and by route how many steps of its degradation are taken, if any;
+    its tiers of caches, and the entries it holds that saved most, TOP_ENTRIES_TOLD at most.
 
     A directory is named by its generation together with the fencing token it was written with.
     """
@@ -116,3 +156,5 @@ class Vitals:
     queued: Mapping[str, int] = field(default_factory=dict)
     oldest_wait_ms: Mapping[str, float] = field(default_factory=dict)
     degraded: Mapping[str, int] = field(default_factory=dict)
+    tiers: tuple[TierGauge, ...] = ()
+    top_entries: tuple[TopEntry, ...] = ()

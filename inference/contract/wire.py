@@ -84,6 +84,19 @@ BUDGET_LEDGER = "ledger"
 spending that is in the ledger and that no living gateway process has told."""
 
 
+BUDGET_PROOFS = "hw:limits:proofs"
+"""Budgets that gateways are to put to the test: a hash of a word for each to the budget's id."""
+
+BUDGET_PROOF_LIFE_S = 10
+"""How long a wish for a test lasts, and what processes found."""
+
+
+def budget_proof_key(word: str) -> str:
+    """What gateway processes found in one test: a hash of the process to a ProofVerdict, a space
+    and words for people."""
+    return f"hw:limits:proof:{word}"
+
+
 LIMITS_DEAD_S = 3.0
 """Three missed heartbeats: what a process had reserved is nobody's any more."""
 
@@ -122,7 +135,12 @@ SECTIONS = (
     "limits",
     "budgets",
     "switches",
+    "caches",
+    "purges",
+    "experiments",
 )
 
-LATER_SECTIONS = frozenset({"gateways", "limits", "budgets", "switches"})
+LATER_SECTIONS = frozenset(
+    {"gateways", "limits", "budgets", "switches", "caches", "purges", "experiments"}
+)
 """Sections that manifests written before they existed lack: then they are empty."""

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from inference.contract.kinds import BreakerState, DegradationStep, Endpoint, WorkerState
 from inference.contract.snapshot import ConfigSnapshot, KeyRecord, RouteRecord, TargetRecord
+from inference.decisions.arms import targets_in_question
 from inference.decisions.breaker import lets_through
 from inference.decisions.degradation.base import Serving
 from inference.decisions.degradation.registry import degraded
@@ -326,6 +327,7 @@ def _targets(
     tally: _Tally,
 ) -> tuple[TargetVerdict, ...]:
     chosen = next((one.targets for one in plan.route.rules if one.id == plan.rule_id), None)
+    usual = plan.route.targets if chosen is None else chosen
     left_out = {one.target_id: one for one in plan.left_out}
     places = {planned.target.id: place for place, planned in enumerate(plan.targets)}
     candidates = {
@@ -333,7 +335,7 @@ def _targets(
         for room in placing.rooms
     }
     verdicts = []
-    for target in plan.route.targets if chosen is None else chosen:
+    for target in targets_in_question(usual, plan.assignments):
         place = places.get(target.id)
         planned = None if place is None else plan.targets[place]
         workers = _workers(case, target, candidates.get(target.id, set()), placing.choice, tally)

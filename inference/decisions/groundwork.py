@@ -10,6 +10,7 @@ from inference.contract.events import Origin, PriceUsed
 from inference.contract.kinds import Endpoint, PoolPower
 from inference.contract.snapshot import (
     ConfigSnapshot,
+    ExperimentRecord,
     KeyRecord,
     PoolRecord,
     PriceRecord,
@@ -17,7 +18,8 @@ from inference.contract.snapshot import (
     RuleRecord,
     TargetRecord,
 )
-from inference.contract.values import frozen
+from inference.contract.values import changed, frozen
+from inference.decisions.arms import Arm
 from inference.decisions.cost import price_used
 from inference.decisions.endpoints import Offers, asked_as, fitting_targets
 from inference.decisions.facts import Standing, standing_of_nothing
@@ -32,10 +34,10 @@ MOST_WAYS = 10_000
 class Way:
     """Where a key comes by a name: the route, and what a request counts as that says no more.
 
-    `looked_at` are the headers that the route's rules look at. `line_ups` are the route's own, by
-    endpoint, which a request comes to that no rule and no wish of its caller's has chosen for.
-    `origins` are of requests by it that say no more, by endpoint and whether they are streams: kept
-    here by whoever writes them down.
+    `experiments` are those that run on the route, `looked_at` the headers that its rules and they
+    look at. `line_ups` are the route's own, by endpoint, which a request comes to that neither rule
+    nor experiment nor its caller's wish has chosen for. `origins` are of requests by it that say no
+    more, by endpoint and whether they are streams: kept here by whoever writes them down.
     """
 
     route: RouteRecord
@@ -43,6 +45,7 @@ class Way:
     looked_at: frozenset[str]
     line_ups: dict[Endpoint, "LineUp"]
     origins: dict[tuple[Endpoint, bool], Origin]
+    experiments: tuple[ExperimentRecord, ...]
 
 
 @frozen
@@ -52,7 +55,7 @@ class Seat:
     It `runs` if the configuration has its pool run. `max_context_tokens` is what its pool says or
     else its model; None is not known. `fallbacks` is how many tiers of the chosen targets come
     before its own. `bridge` is the endpoint in whose words its workers are asked, if they don't
-    have the one asked for.
+    have the one asked for. One that `stands_in` is an experiment's control's, for a variant's.
     """
 
     target: TargetRecord
@@ -62,6 +65,7 @@ class Seat:
     fallbacks: int
     runs: bool
     bridge: Endpoint | None
+    stands_in: bool = False
 
 
 @frozen
@@ -114,7 +118,7 @@ class Groundwork:
             ):
                 self._prices[place] = price
         self._ways: dict[tuple[str, str], Way] = {}
-        self._line_ups: dict[tuple[str, str, Endpoint, bool, str | None], LineUp] = {}
+        self._line_ups: dict[tuple[str, str, Endpoint, bool, str | None, str | None], LineUp] = {}
 
     def way(self, identity: KeyRecord, name: str) -> Way | None:
         """The way by this name or alias, None if there is none that this key may use."""
@@ -125,20 +129,34 @@ class Groundwork:
                 return None
             if len(self._ways) >= MOST_WAYS:
                 self._ways.clear()
-            way = Way(route, standing_of_nothing(identity, route), headers_of(route), {}, {})
+            tested = self._snapshot.tested.get(route.id, ())
+            looked_at = headers_of(route, tested)
+            standing = standing_of_nothing(identity, route)
+            way = Way(route, standing, looked_at, {}, {}, tested)
             self._ways[identity.id, name] = way
         return way
 
     def line_up(
-        self, route: RouteRecord, rule: RuleRecord | None, endpoint: Endpoint, *, may_bridge: bool
+        self,
+        route: RouteRecord,
+        rule: RuleRecord | None,
+        endpoint: Endpoint,
+        *,
+        may_bridge: bool,
+        arm: Arm | None = None,
     ) -> LineUp:
-        """The targets of a rule, or else of the route itself."""
+        """The targets of a rule, or else of the route itself; or an experiment's in their place."""
         rule_id = None if rule is None else rule.id
-        named = (route.organisation_id, route.id, endpoint, may_bridge, rule_id)
+        variant_id = None if arm is None else arm.variant.id
+        named = (route.organisation_id, route.id, endpoint, may_bridge, rule_id, variant_id)
         found = self._line_ups.get(named)
         if found is None:
-            chosen = route.targets if rule is None else rule.targets
-            found = self._line_ups[named] = self.line_up_of(chosen, endpoint, may_bridge=may_bridge)
+            usual = route.targets if rule is None else rule.targets
+            chosen = usual if arm is None else arm.chosen_of(usual)
+            found = self.line_up_of(chosen, endpoint, may_bridge=may_bridge)
+            if arm is not None:
+                found = _with_stand_ins(found, arm, usual)
+            self._line_ups[named] = found
         return found
 
     def line_up_by(self, way: Way, endpoint: Endpoint) -> LineUp:
@@ -191,6 +209,21 @@ class Groundwork:
             runs=pool.power is PoolPower.RUNNING,
             bridge=None if asked is endpoint else asked,
         )
+
+
+def _with_stand_ins(line_up: LineUp, arm: Arm, usual: tuple[TargetRecord, ...]) -> LineUp:
+    """The line-up with a note at those that are there for the control alone."""
+
+    def noted(seat: Seat) -> Seat:
+        return changed(seat, stands_in=arm.stands_in(seat.target.id, usual))
+
+    order, sole = line_up.order, line_up.sole
+    return changed(
+        line_up,
+        seats={target_id: noted(seat) for target_id, seat in line_up.seats.items()},
+        order=None if order is None else tuple(noted(seat) for seat in order),
+        sole=None if sole is None else noted(sole),
+    )
 
 
 def find_route(snapshot: ConfigSnapshot, identity: KeyRecord, name: str) -> RouteRecord | None:

@@ -16,13 +16,14 @@ from inference.contract.snapshot import (
     KeyRecord,
     PoolRecord,
     RouteRecord,
-    RuleRecord,
     SwitchRecord,
     TargetRecord,
 )
 from inference.contract.values import frozen
+from inference.decisions.arms import arm_of
 from inference.decisions.cost import bound_output_tokens, cost_at_most
 from inference.decisions.endpoints import EVERYTHING, Offers, misfit
+from inference.decisions.experiments import Assignment, assign
 from inference.decisions.facts import RequestFacts, Standing, standing_of
 from inference.decisions.groundwork import Groundwork, LineUp, Seat, Way, find_route, is_visible
 from inference.decisions.rules import Circumstances, matching_rule
@@ -71,7 +72,8 @@ class Refusal:
     """A "no" with its reason; `route` is set if it got as far as one the caller may see.
 
     `message` is of this request alone, "" where the code says it all. `switch` is the kill switch
-    that was met, `rule_id` the rule that had chosen the targets, `param` the member at fault.
+    that was met, `rule_id` the rule that had chosen the targets, `param` the member at fault, and
+    `assignments` what experiments had made of the request.
     """
 
     code: RefusalCode
@@ -80,6 +82,7 @@ class Refusal:
     switch: SwitchRecord | None = None
     rule_id: str | None = None
     param: str | None = None
+    assignments: tuple[Assignment, ...] = ()
 
     @property
     def words(self) -> str:
@@ -121,6 +124,7 @@ class PlannedTarget:
     max_context_tokens: int | None = None
     fallbacks: int = 0
     bridge: Endpoint | None = None
+    stands_in: bool = False
 
 
 @frozen
@@ -130,9 +134,10 @@ class Plan:
     Targets that have the request's endpoint come before those of their tier that are asked in the
     words of another.
 
-    They are those of the rule that matched, if one did. `cost_max_nanousd` is the bound at the
-    dearest target, None as soon as one has no price. `at` is seconds since the epoch, `u` the
-    chance it was drawn with: the same inputs give the same plan. Requests of one `affinity` belong
+    They are those of the rule that matched, if one did; where an experiment says so, those of the
+    variant that was assigned, then the control's. `cost_max_nanousd` is the bound at the dearest
+    target, None as soon as one has no price. `at` is seconds since the epoch, `u` the chance it was
+    drawn with: the same inputs give the same plan. Requests of one `affinity` belong
     together: it is the session, else the end user, else the key.
     """
 
@@ -148,9 +153,11 @@ class Plan:
     affinity: str
     rule_id: str | None = None
     left_out: tuple[LeftOut, ...] = ()
+    assignments: tuple[Assignment, ...] = ()
 
 
 _NOBODY: tuple[LeftOut, ...] = ()
+_UNTESTED: tuple[Assignment, ...] = ()
 
 
 def plan_request(
@@ -181,28 +188,35 @@ def plan_request(
     route, standing = way.route, way.standing
     if request.tags or request.priority is not None or request.task is not None:
         standing = standing_of(request, identity, route)
-    rule = None
+    rule, arm, assignments = None, None, _UNTESTED
+    endpoint, may_bridge = request.endpoint, request.is_bridgeable
+    if route.rules or way.experiments:
+        case = _circumstances(snapshot, route, identity, request, standing=standing, now=now)
+        if way.experiments:
+            assignments = assign(way.experiments, case, u)
+            arm = arm_of(assignments)
+        if request.target_id is None:
+            rule = matching_rule(route, case)
     if request.target_id is not None:
-        chosen = _asked_for(route, request.target_id)
+        chosen = _asked_for(way, request.target_id)
         if not chosen:
-            return Refusal(RefusalCode.TARGET_NOT_FOUND, route)
-        line_up = ground.line_up_of(chosen, request.endpoint, may_bridge=request.is_bridgeable)
+            return Refusal(RefusalCode.TARGET_NOT_FOUND, route, assignments=assignments)
+        line_up = ground.line_up_of(chosen, endpoint, may_bridge=may_bridge)
+    elif rule is None and arm is None and may_bridge:
+        line_up = way.line_ups.get(endpoint) or ground.line_up_by(way, endpoint)
     else:
-        if route.rules:
-            rule = _rule_for(snapshot, route, identity, request, standing=standing, now=now)
-        endpoint = request.endpoint
-        if rule is None and request.is_bridgeable:
-            line_up = way.line_ups.get(endpoint) or ground.line_up_by(way, endpoint)
-        else:
-            line_up = ground.line_up(route, rule, endpoint, may_bridge=request.is_bridgeable)
+        line_up = ground.line_up(route, rule, endpoint, may_bridge=may_bridge, arm=arm)
     rule_id = None if rule is None else rule.id
     if line_up.chosen and not line_up.fitting:
         if line_up.unreached:
-            return Refusal(RefusalCode.NOT_BRIDGEABLE, route, rule_id=rule_id)
-        asked = replace(route, targets=line_up.chosen)
-        message = misfit(snapshot, asked, request.endpoint, offers=offers)
-        return Refusal(RefusalCode.WRONG_ENDPOINT, route, message, param="model", rule_id=rule_id)
-    return _plan(snapshot, identity, route, standing, line_up, request, rule_id, now=now, u=u)
+            code, message, param = RefusalCode.NOT_BRIDGEABLE, "", None
+        else:
+            asked = replace(route, targets=line_up.chosen)
+            message = misfit(snapshot, asked, endpoint, offers=offers)
+            code, param = RefusalCode.WRONG_ENDPOINT, "model"
+        return Refusal(code, route, message, rule_id=rule_id, param=param, assignments=assignments)
+    plan = _plan(snapshot, identity, route, standing, line_up, request, rule_id, now=now, u=u)
+    return replace(plan, assignments=assignments) if assignments else plan
 
 
 def _plan(
@@ -265,6 +279,7 @@ def _planned(seat: Seat, cost: int | None) -> PlannedTarget:
         seat.max_context_tokens,
         seat.fallbacks,
         seat.bridge,
+        seat.stands_in,
     )
 
 
@@ -304,7 +319,7 @@ def _refusal_of(
     return None
 
 
-def _rule_for(
+def _circumstances(
     snapshot: ConfigSnapshot,
     route: RouteRecord,
     identity: KeyRecord,
@@ -312,17 +327,21 @@ def _rule_for(
     *,
     standing: Standing,
     now: float,
-) -> RuleRecord | None:
+) -> Circumstances:
     owner = snapshot.organisations.get(route.organisation_id)
     zone = "UTC" if owner is None else owner.time_zone
-    return matching_rule(route, Circumstances(request, standing, identity, now, zone))
+    return Circumstances(request, standing, identity, now, zone)
 
 
-def _asked_for(route: RouteRecord, target_id: str) -> tuple[TargetRecord, ...]:
+def _asked_for(way: Way, target_id: str) -> tuple[TargetRecord, ...]:
     """The target of this id alone, wherever it stands and whatever its weight."""
-    for target in (*route.targets, *(one for rule in route.rules for one in rule.targets)):
-        if target.id == target_id:
-            return (replace(target, weight=1),)
+    route = way.route
+    named = [route.targets, *(rule.targets for rule in route.rules)]
+    named += [variant.targets for one in way.experiments for variant in one.variants]
+    for targets in named:
+        for target in targets:
+            if target.id == target_id:
+                return (replace(target, weight=1),)
     return ()
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from inference.contract.values import frozen
+from inference.decisions.arms import assignments_record
 from inference.decisions.facts import facts_record
 from inference.decisions.plan import Plan, PlannedTarget
 from inference.decisions.routing.base import Choice
@@ -73,6 +74,8 @@ def decision_record(
     }
     if plan.rule_id is not None:
         record["rule"] = plan.rule_id
+    if plan.assignments:
+        record["experiments"] = assignments_record(plan.assignments)
     if plan.left_out:
         record["left_out"] = {one.target_id: one.reason.value for one in plan.left_out}
     if is_out_of_retries:
@@ -109,6 +112,8 @@ def _step_record(step: Attempted) -> dict[str, object]:
             record["warm"] = True
     if planned.fallbacks:
         record["fallbacks"] = planned.fallbacks
+    if planned.stands_in:
+        record["stands_in"] = True
     if planned.bridge is not None:
         record["bridge"] = planned.bridge.value
     if choice.terms:

@@ -13,6 +13,7 @@ from inference.contract.params import (
     MINUTES_A_DAY,
     ROUTE_BOUNDS,
     ROUTE_NAME_PATTERN,
+    SIMILARITY_BOUND,
     TAG_PATTERN,
     TARGET_BOUNDS,
 )
@@ -67,35 +68,43 @@ def _findings_in_route(snapshot: ConfigSnapshot, route: RouteRecord) -> Iterator
             message = f"A name must match {ROUTE_NAME_PATTERN}."
             yield f"aliases.{position}", "invalid", message
     # a route whose pool was removed under it is switched off and may stand empty
-    yield from _findings_in_targets(
-        snapshot, route, route.targets, "targets", is_needed=route.is_enabled
+    yield from findings_in_targets(
+        snapshot, route.organisation_id, route.targets, "targets", is_needed=route.is_enabled
     )
     yield from out_of_bounds(route, ROUTE_BOUNDS)
     if len(set(route.degradation)) < len(route.degradation):
         yield "degradation", "duplicate", "A step is listed twice."
     yield from _findings_in_rules(snapshot, route)
+    if route.cache_policy_id is not None:
+        policy = snapshot.cache_policies.get(route.cache_policy_id)
+        if policy is None:
+            yield "cache_policy_id", "unknown", "There is no such cache policy."
+        elif policy.organisation_id != route.organisation_id:
+            yield "cache_policy_id", "foreign", "The policy belongs to another organisation."
+    yield from out_of_bounds(route, {"similarity_min": SIMILARITY_BOUND})
 
 
-def _findings_in_targets(
+def findings_in_targets(
     snapshot: ConfigSnapshot,
-    route: RouteRecord,
+    organisation_id: str,
     targets: Sequence[TargetRecord],
     place: str,
     *,
     is_needed: bool,
 ) -> Iterator[Finding]:
+    """What is wrong with targets that an organisation has chosen, by themselves and together."""
     if is_needed and not any(target.weight > 0 for target in targets):
         yield place, "required", "An enabled route needs a target with a weight above 0."
     counts = Counter(target.id for target in targets)
     for position, target in enumerate(targets):
-        for field, code, message in _findings_in_target(snapshot, route, target):
+        for field, code, message in _findings_in_target(snapshot, organisation_id, target):
             yield f"{place}.{position}.{field}", code, message
         if counts[target.id] > 1:
             yield f"{place}.{position}.id", "duplicate", "Two targets of the route have this id."
 
 
 def _findings_in_target(
-    snapshot: ConfigSnapshot, route: RouteRecord, target: TargetRecord
+    snapshot: ConfigSnapshot, organisation_id: str, target: TargetRecord
 ) -> Iterator[Finding]:
     if not 0 <= target.weight <= MAX_WEIGHT:
         yield "weight", "out_of_range", f"A weight must be between 0 and {MAX_WEIGHT:,}."
@@ -104,7 +113,7 @@ def _findings_in_target(
     pool = snapshot.pools.get(target.pool_id)
     if pool is None:
         yield "pool_id", "unknown", "There is no such pool."
-    elif pool.organisation_id != route.organisation_id:
+    elif pool.organisation_id != organisation_id:
         yield "pool_id", "foreign", "The pool belongs to another organisation."
     yield from out_of_bounds(target, TARGET_BOUNDS)
 
@@ -119,8 +128,9 @@ def _findings_in_rules(snapshot: ConfigSnapshot, route: RouteRecord) -> Iterator
             yield f"{place}.id", "duplicate", "Two rules of the route have this id."
         if not is_label(rule.name):
             yield f"{place}.name", "invalid", "A name is 1 to 255 printable characters."
-        yield from _findings_in_targets(
-            snapshot, route, rule.targets, f"{place}.targets", is_needed=_is_on(route, rule)
+        is_on, owner = _is_on(route, rule), route.organisation_id
+        yield from findings_in_targets(
+            snapshot, owner, rule.targets, f"{place}.targets", is_needed=is_on
         )
         for field, code, message in findings_in_match(rule.when):
             yield f"{place}.when.{field}", code, message

@@ -1,6 +1,6 @@
 """Which rule of a route a request falls under: the first enabled one that fits it decides."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo
@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 from inference.contract.kinds import Weekday
 from inference.contract.params import MINUTES_A_DAY
 from inference.contract.snapshot import (
+    ExperimentRecord,
     KeyRecord,
     MatchRecord,
     RouteRecord,
@@ -76,15 +77,11 @@ def is_within(schedule: ScheduleRecord, at: float, time_zone: str) -> bool:
     )
 
 
-def headers_of(route: RouteRecord) -> frozenset[str]:
-    """The headers that the rules of a route look at."""
-    return frozenset(_named(route))
-
-
-def _named(route: RouteRecord) -> Iterator[str]:
-    for rule in route.rules:
-        for name, _ in rule.when.headers:
-            yield name
+def headers_of(route: RouteRecord, experiments: Sequence[ExperimentRecord] = ()) -> frozenset[str]:
+    """The headers that the rules of a route, and these experiments on it, look at."""
+    matches = [rule.when for rule in route.rules]
+    matches += [one.when for one in experiments if one.when is not None]
+    return frozenset(name for when in matches for name, _ in when.headers)
 
 
 def _is_one(value: object, wanted: Sequence[object]) -> bool:

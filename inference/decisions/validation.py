@@ -29,9 +29,11 @@ from inference.contract.snapshot import (
     PriceRecord,
 )
 from inference.contract.wire import section_names
+from inference.decisions.cache_problems import cache_problems, purge_problems
 from inference.decisions.egress import problem_with_address
 from inference.decisions.endpoints import OFFERS, PATHS
 from inference.decisions.engine import problems_with
+from inference.decisions.experiment_problems import experiment_problems
 from inference.decisions.problems import (
     Finding,
     Host,
@@ -74,12 +76,15 @@ _REFERS_TO: Mapping[str, frozenset[str]] = {
     "models": frozenset(("organisations",)),
     "prices": frozenset(("organisations", "models", "pools")),
     "pools": frozenset(("organisations", "models")),
-    "routes": frozenset(("organisations", "pools")),
+    "routes": frozenset(("organisations", "pools", "caches")),
     "keys": frozenset(("organisations",)),
     "gateways": frozenset(),
     "limits": frozenset(("organisations",)),
     "budgets": frozenset(("organisations",)),
     "switches": frozenset(("organisations",)),
+    "caches": frozenset(("organisations",)),
+    "purges": frozenset(("organisations",)),
+    "experiments": frozenset(("organisations", "pools", "routes", "caches")),
 }
 
 
@@ -342,4 +347,7 @@ _CHECKS: Mapping[str, _Check] = {
     "limits": limit_problems,
     "budgets": budget_problems,
     "switches": switch_problems,
+    "caches": cache_problems,
+    "purges": purge_problems,
+    "experiments": experiment_problems,
 }

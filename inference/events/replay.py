@@ -45,6 +45,7 @@ def lost_end(openings: Sequence[Opening]) -> End:
         total_ms=0.0,
         output_tokens_max=first.output_tokens_max,
         client_request_id=first.client_request_id,
+        exposures=first.exposures,
     )
 
 

@@ -1,8 +1,9 @@
 """Limits over all gateways: counters in the state store, used by slices that processes hold ahead.
 
 Belongs here: the lease machine (`slices`, `shelf`, `leases`: what this process holds of each
-counter, and who waits for more), the store's side of it (`batches`, `scripts`, `link`, `broker`)
-and what a gateway asks of it for a request (`limiter`). Does not belong here: which limits bear on
+counter, and who waits for more), the way to the store (`batches`, `link`, `broker`; its scripts are
+`inference.contract.lease_scripts`), what a gateway asks of it for a request (`limiter`), and what
+becomes of a budget that is put to the test (`proofs`). Does not belong here: which limits bear on
 a request and what a refusal says (`inference.decisions.admission`), and HTTP (`inference.gateway`).
 
 The interface, for whoever counts something else, money for one:

@@ -67,7 +67,7 @@ class Limiter:
         self.stopwatch = stopwatch
         self.clock = clock
         self._limits: Mapping[str, LimitRecord] = {}
-        self._budgets: Mapping[str, BudgetRecord] = {}
+        self.budgets: Mapping[str, BudgetRecord] = {}
         self._organisations: Mapping[str, OrganisationRecord] = {}
         self._index: LimitIndex = {}
         self._budget_index: BudgetIndex = {}
@@ -80,11 +80,11 @@ class Limiter:
         """Take the limits and budgets of a configuration; a listener of the holder."""
         has_limits = snapshot.limits is self._limits
         has_budgets = (
-            snapshot.budgets is self._budgets and snapshot.organisations is self._organisations
+            snapshot.budgets is self.budgets and snapshot.organisations is self._organisations
         )
         if has_limits and has_budgets:
             return
-        self._limits, self._budgets = snapshot.limits, snapshot.budgets
+        self._limits, self.budgets = snapshot.limits, snapshot.budgets
         self._organisations = snapshot.organisations
         self._index = index_limits(snapshot.limits)
         self._budget_index = index_budgets(snapshot.budgets)

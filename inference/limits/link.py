@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from inference.contract import wire
-from inference.limits.scripts import ENTER, LEASE
+from inference.contract.lease_scripts import ENTER, LEASE
 from inference.store import STORE_TROUBLE
 
 WAIT_S = 0.25

@@ -76,7 +76,7 @@ def purses_of(
     purses: list[Purse] = []
     for account in accounts:
         is_shared = is_by_caller(account.budget) and not is_apart(account)
-        purses.append(_purse(account, requester.key_id if is_shared else "", at_s))
+        purses.append(purse_of(account, requester.key_id if is_shared else "", at_s))
     return purses
 
 
@@ -90,7 +90,8 @@ def until_s(purses: Iterable[Purse], at_s: float) -> float:
     return min((next_change_s(one.account, at_s) for one in purses), default=math.inf)
 
 
-def _purse(account: Account, shared_by: str, at_s: float) -> Purse:
+def purse_of(account: Account, shared_by: str, at_s: float) -> Purse:
+    """An account at a moment; `shared_by` is the key whose others it counts too, "" if none."""
     budget = account.budget
     rolling = ROLLING[budget.period] if budget.is_rolling else None
     counter = Counter(

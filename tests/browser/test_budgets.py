@@ -1,6 +1,7 @@
 """Budgets in a real browser: made, reviewed, drawn, and told by who spent the most."""
 
 import re
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -29,8 +30,9 @@ USERS = ("ann", "bob", "carla")
 
 
 @pytest.fixture
-def budgets(console: Console, actor: Actor, state_store: Redis) -> tuple[Budget, Budget]:
-    """A budget for all and one for each end user, on the traffic of the present week."""
+def budgets(console: Console, actor: Actor, state_store: Redis) -> Sequence[Budget]:
+    """A budget for all and one for each end user, on the traffic of the present week, and one of
+    nothing."""
     home = console.organisation
     grant_role(actor, subject=User.objects.get(), organisation=home, role=Role.ADMIN)
     for days in range(14):
@@ -50,6 +52,7 @@ def budgets(console: Console, actor: Actor, state_store: Redis) -> tuple[Budget,
         for name, scopes, amount, action in (
             ("All assistants", whole, 100, "block"),
             ("Every customer", each, 20, "notify"),
+            ("No more trials", whole, 0, "block"),
         )
     )
     for budget in made:
@@ -87,10 +90,10 @@ def spend(organisation_id: str, days: int) -> None:
 
 
 def test_a_budget_is_drawn_raised_and_made(
-    visitor: Visitor, budgets: tuple[Budget, Budget], shots: Path
+    visitor: Visitor, budgets: Sequence[Budget], shots: Path
 ) -> None:
     page = visitor.page
-    whole, each = budgets
+    whole, each, _ = budgets
     visitor.go("/budgets/")
     expect(page.get_by_role("row", name=re.compile("All assistants"))).to_contain_text("$100.00")
     visitor.look_at("budgets", shots)
@@ -113,6 +116,11 @@ def test_a_budget_is_drawn_raised_and_made(
     page.get_by_role("button", name="Test now").click()
     expect(page.get_by_role("row", name=re.compile("Accrues Proved"))).to_be_visible()
     visitor.look_at("budget-test", shots)
+    home = f"/organisations/{whole.organisation_id}/"
+    for path, name in ((home, "organisation"), ("/me/usage/", "my-usage")):
+        visitor.go(path)
+        expect(page.get_by_role("alert")).to_contain_text("Requests that cost anything are refused")
+        visitor.look_at(f"budget-warned-{name}", shots)
     visitor.go(f"/budgets/{whole.pk}/raise/")
     page.get_by_label("At most until then, USD").fill("150")
     page.get_by_label("Until, UTC").fill("2100-01-01T10:00")

@@ -6,15 +6,20 @@ from inference.contract.kinds import (
     BudgetAction,
     BudgetPeriod,
     BudgetSubject,
+    CacheScope,
+    CacheTier,
     DegradationStep,
     Endpoint,
     Enforcement,
+    ExperimentMode,
+    ExperimentUnit,
     LimitSubject,
     LimitUnit,
     LimitWindow,
     PoolPower,
     PriorityClass,
     Provisioner,
+    PurgeKind,
     Scope,
     Strategy,
     SwitchSubject,
@@ -27,6 +32,8 @@ from inference.contract.kinds import (
 from inference.contract.snapshot import (
     BudgetRecord,
     BudgetScope,
+    CachePolicyRecord,
+    ExperimentRecord,
     GatewayRecord,
     KeyDigest,
     KeyRecord,
@@ -37,11 +44,13 @@ from inference.contract.snapshot import (
     OrganisationRecord,
     PoolRecord,
     PriceRecord,
+    PurgeRecord,
     RouteRecord,
     RuleRecord,
     ScheduleRecord,
     SwitchRecord,
     TargetRecord,
+    VariantRecord,
 )
 
 ORGANISATIONS = (
@@ -160,6 +169,8 @@ ROUTES = (
         max_queued=50,
         hedge_after_ms=900,
         degradation=(DegradationStep.TRIM_BATCH, DegradationStep.SHED_BATCH),
+        cache_policy_id="cch_a",
+        similarity_min=0.95,
     ),
 )
 KEYS = (
@@ -224,6 +235,77 @@ BUDGETS = (
 SWITCHES = (
     SwitchRecord("sw_a", "org_a", SwitchSubject.ROUTE, "rt_a", "maintenance", 1_764_500_900.5),
     SwitchRecord("sw_b", "org_a", SwitchSubject.ORGANISATION),
+)
+CACHE_POLICIES = (
+    CachePolicyRecord(
+        id="cch_a",
+        organisation_id="org_a",
+        name="answers to questions",
+        tiers=(CacheTier.LOCAL, CacheTier.SHARED, CacheTier.SEMANTIC, CacheTier.EMBEDDING),
+        scope=CacheScope.TEAM,
+        ttl_s={TaskClass.FACTUAL: 3_600, TaskClass.CREATIVE: 0},
+        stores_sampled=True,
+        stores_tool_calls=True,
+        serves_out_of_budget=False,
+        similarity_min=0.9,
+        check_percent=5.5,
+        stale_s=60,
+        bypass=(MatchRecord(tags=("app=search",)), MatchRecord(headers=(("x-region", "eu"),))),
+        max_entry_bytes=65_536,
+        memory_percent=50,
+        edge_s=30,
+        is_enabled=False,
+    ),
+    CachePolicyRecord("cch_b", "org_a", "all that is usual"),
+)
+PURGES = (
+    PurgeRecord("pur_a", "org_a", PurgeKind.NAMESPACE, "docs/v1", 7),
+    PurgeRecord("pur_b", "org_a", PurgeKind.NAMESPACE, "docs/v1", 9),
+    PurgeRecord("pur_c", "org_a", PurgeKind.TAG, "app=search", 8),
+)
+EXPERIMENTS = (
+    ExperimentRecord(
+        id="exp_a",
+        organisation_id="org_a",
+        route_id="rt_a",
+        name="a smaller model",
+        salt="s-01kb7",
+        unit=ExperimentUnit.REQUEST,
+        phase=2,
+        variants=(
+            VariantRecord("var_a", "control", 9_000),
+            VariantRecord(
+                id="var_b",
+                name="small",
+                share_bp=1_000,
+                targets=(TargetRecord("tgt_4", "pool_s", 1, tier=1),),
+                parameters={"stop": '["\\n"]', "temperature": "0.25"},
+                cache_policy_id="cch_b",
+                prompt_version_id="prv_a",
+            ),
+        ),
+        allocation_bp=2_500,
+        layer="answers",
+        layer_from_bp=1_000,
+        layer_to_bp=9_000,
+        when=MatchRecord(tags=("app=search",)),
+        ramp=((1_764_500_000.5, 2_500), (1_764_600_000.0, 10_000)),
+        ends_at=1_765_000_000.25,
+        is_running=False,
+        mode=ExperimentMode.BANDIT,
+    ),
+    ExperimentRecord(
+        id="exp_b",
+        organisation_id="org_a",
+        route_id="rt_a",
+        name="nothing else",
+        salt="s-01kb8",
+        unit=ExperimentUnit.USER,
+        phase=1,
+        variants=(VariantRecord("var_c", "all", 10_000),),
+        allocation_bp=10_000,
+        layer="others",
+    ),
 )
 GATEWAYS = (GatewayRecord("gw-1", 2, is_drained=True),)
 MANIFEST = Manifest(

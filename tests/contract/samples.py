@@ -6,21 +6,35 @@ from functools import partial
 from typing import Any
 
 from inference.contract import codec
-from inference.contract.events import Charge, End, Opening, Origin, PriceUsed, Usage
+from inference.contract.events import (
+    CacheUse,
+    Charge,
+    End,
+    Exposure,
+    Opening,
+    Origin,
+    PriceUsed,
+    Usage,
+)
 from inference.contract.fleet import Directory, WorkerEntry
 from inference.contract.kinds import (
     BreakerState,
+    CacheOutcome,
+    CacheTier,
     ChargeKind,
     Endpoint,
+    ExperimentUnit,
     Outcome,
     PriorityClass,
     ProcessRole,
     TaskClass,
     WorkerState,
 )
-from inference.contract.vitals import Applied, Traffic, Vitals, WorkerGauges
+from inference.contract.vitals import Applied, TierGauge, TopEntry, Traffic, Vitals, WorkerGauges
 from tests.contract.configuration import (
     BUDGETS,
+    CACHE_POLICIES,
+    EXPERIMENTS,
     GATEWAYS,
     KEYS,
     LIMITS,
@@ -29,6 +43,7 @@ from tests.contract.configuration import (
     ORGANISATIONS,
     POOLS,
     PRICES,
+    PURGES,
     ROUTES,
     SWITCHES,
 )
@@ -67,6 +82,7 @@ OPENING = Opening(
     cost_max_nanousd=2948,
     attempt=2,
     client_request_id="client-1",
+    exposures=(Exposure("exp_b", 1, "var_c", ExperimentUnit.USER, "fedcba9876543210", 1.0),),
 )
 END = End(
     event_id="req_01kb7",
@@ -115,6 +131,45 @@ END = End(
     decision={"strategy": "weighted", "u": 0.25},
     journal="jnl_00",
     seq=42,
+    cache=CacheUse("cch_a", CacheOutcome.MISS, similarity=0.93, refused_by="numbers"),
+    exposures=(
+        Exposure(
+            experiment_id="exp_a",
+            phase=2,
+            variant_id="var_b",
+            unit=ExperimentUnit.REQUEST,
+            unit_id="0123456789abcdef",
+            probability=0.1,
+            served_variant_id="var_a",
+        ),
+        Exposure("exp_b", 1, "var_c", ExperimentUnit.USER, "fedcba9876543210", 1.0),
+    ),
+)
+CACHED_END = End(
+    event_id="req_01kb9",
+    at_ms=1_764_500_004_002,
+    received_at_ms=1_764_500_004_000,
+    origin=ORIGIN,
+    outcome=Outcome.OK,
+    http_status=200,
+    charges=(),
+    total_ms=2.0,
+    cache=CacheUse(
+        policy_id="cch_a",
+        outcome=CacheOutcome.STALE,
+        tier=CacheTier.SEMANTIC,
+        entry_id="ce_00",
+        age_ms=1_000,
+        similarity=0.96875,
+        refused_by="names",
+        agreed=False,
+        saved_prompt_tokens=10,
+        saved_completion_tokens=0,
+        saved_nanousd=2_000,
+        saved_ms=1_900.5,
+        inputs=3,
+        inputs_hit=2,
+    ),
 )
 REFUSED_END = End(
     event_id="req_01kb8",
@@ -206,6 +261,29 @@ VITALS = Vitals(
     queued={"pool_p": 4},
     oldest_wait_ms={"pool_p": 1_250.5},
     degraded={"rt_a": 1},
+    tiers=(
+        TierGauge(
+            tier=CacheTier.LOCAL,
+            entries=3,
+            bytes=4_096,
+            bytes_max=64 * 1_048_576,
+            evictions_total=2,
+            errors_total=1,
+        ),
+        TierGauge(tier=CacheTier.SHARED, is_down=True),
+    ),
+    top_entries=(
+        TopEntry(
+            entry_id="ce_00",
+            policy_id="cch_a",
+            route_id="rt_a",
+            tier=CacheTier.LOCAL,
+            hits=12,
+            bytes=1_024,
+            stored_at=1_764_500_000.5,
+            saved_nanousd=24_000,
+        ),
+    ),
 )
 
 
@@ -236,8 +314,12 @@ DOCUMENTS = (
     _section("limits", LIMITS),
     _section("budgets", BUDGETS),
     _section("switches", SWITCHES),
+    _section("caches", CACHE_POLICIES),
+    _section("purges", PURGES),
+    _section("experiments", EXPERIMENTS),
     Document("opening", OPENING, codec.encode_event, codec.decode_opening),
     Document("end", END, codec.encode_event, codec.decode_end),
+    Document("end-cached", CACHED_END, codec.encode_event, codec.decode_end),
     Document("end-refused", REFUSED_END, codec.encode_event, codec.decode_end),
     Document("directory", DIRECTORY, codec.encode_directory, codec.decode_directory),
     Document("vitals", VITALS, codec.encode_vitals, codec.decode_vitals),

@@ -10,17 +10,20 @@ import pytest
 
 from inference.contract import codec
 from inference.contract.codec import CodecError
-from inference.contract.kinds import PriorityClass, Strategy, TaskClass, TooLong
+from inference.contract.kinds import PriorityClass, PurgeKind, Strategy, TaskClass, TooLong
 from inference.contract.sealing import content_digest
 from inference.contract.snapshot import TargetRecord
 from inference.contract.wire import SECTIONS
 from tests.contract.configuration import (
     BUDGETS,
+    CACHE_POLICIES,
+    EXPERIMENTS,
     KEYS,
     MANIFEST,
     ORGANISATIONS,
     POOLS,
     PRICES,
+    PURGES,
     ROUTES,
 )
 from tests.contract.samples import (
@@ -34,15 +37,18 @@ from tests.contract.samples import (
 )
 
 OLD_ORIGIN = replace(ORIGIN, end_user=None, tags=(), priority=None, task=None, rule_id=None)
+OLD_OPENED = replace(OPENING, exposures=())
+BEFORE_CACHES = replace(END, cache=None, exposures=())
 GOLDEN = Path(__file__).parent / "golden"
 OLD_VITALS = (
     *("vitals-without-gauges", "vitals-before-breakers"),
     *("vitals-before-requests", "vitals-before-queues", "vitals-before-sheds"),
+    "vitals-before-tiers",
 )
 OLD_POOLS = ("section-pools-before-breakers", "section-pools-before-endpoints")
 OLD_ROUTES = (
     *("section-routes-before-target-timeouts", "section-routes-before-keep-alive"),
-    "section-routes-before-rules",
+    *("section-routes-before-rules", "section-routes-before-caches"),
 )
 OLD_OPENING = "opening-before-attempts"
 BEFORE_LATER_FIELDS = {
@@ -55,12 +61,15 @@ BEFORE_LATER_FIELDS = {
         partial(codec.decode_section, "keys/7f"),
         (replace(KEYS[0], tags=(), priority=PriorityClass.DEFAULT, default_task=None),),
     ),
-    "opening-before-rules": (codec.decode_opening, replace(OPENING, origin=OLD_ORIGIN)),
-    "end-before-rules": (codec.decode_end, replace(END, origin=OLD_ORIGIN)),
+    "opening-before-rules": (codec.decode_opening, replace(OLD_OPENED, origin=OLD_ORIGIN)),
+    "opening-before-experiments": (codec.decode_opening, OLD_OPENED),
+    "end-before-rules": (codec.decode_end, replace(BEFORE_CACHES, origin=OLD_ORIGIN)),
+    "end-before-caches": (codec.decode_end, BEFORE_CACHES),
+    "end-before-experiments": (codec.decode_end, replace(END, exposures=())),
     "end-refused-before-rules": (codec.decode_end, replace(REFUSED_END, origin=OLD_ORIGIN)),
 }
 WITH_NULLS = {
-    "end-with-nulls": (codec.decode_end, END),
+    "end-with-nulls": (codec.decode_end, BEFORE_CACHES),
     "end-refused-with-nulls": (codec.decode_end, REFUSED_END),
 }
 OLD_BUDGETS = "section-budgets-before-actions"
@@ -80,7 +89,7 @@ MAPPINGS = {
     *("sections", "engine_arguments", "inflight", "decision"),
     *("failures", "first_token_ms", "output_token_ms"),
     *("worker_restarts", "prefill_tokens", "breakers"),
-    *("queued", "oldest_wait_ms", "degraded", "shed"),
+    *("queued", "oldest_wait_ms", "degraded", "shed", "ttl_s", "parameters"),
 }
 
 every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda one: one.file)
@@ -106,15 +115,17 @@ def read_old(file: str) -> bytes:
 
 def test_vitals_of_earlier_writers_are_still_read() -> None:
     traffic = tuple(replace(one, shed={}) for one in VITALS.traffic)
-    before_sheds = replace(VITALS, traffic=traffic)
+    before_tiers = replace(VITALS, tiers=(), top_entries=())
+    before_sheds = replace(before_tiers, traffic=traffic)
     before_queues = replace(before_sheds, queued={}, oldest_wait_ms={}, degraded={})
     before_requests = replace(before_queues, directory_token=None, requests=0)
     before_breakers = replace(
         before_requests, prefill_tokens={}, breakers={}, restart_generation=0, is_draining=False
     )
-    first, second, third, fourth, fifth = (
+    first, second, third, fourth, fifth, sixth = (
         codec.decode_vitals(read_old(file)) for file in OLD_VITALS
     )
+    assert sixth == before_tiers
     assert fifth == before_sheds
     assert fourth == before_queues
     assert third == before_requests
@@ -157,9 +168,13 @@ def test_budgets_of_earlier_writers_are_of_the_calendar_and_do_nothing_new() -> 
 
 
 def test_routes_of_earlier_writers_keep_their_strategy_and_their_time_outs() -> None:
-    first, second, third = (codec.decode_section("routes", read_old(file)) for file in OLD_ROUTES)
+    first, second, third, fourth = (
+        codec.decode_section("routes", read_old(file)) for file in OLD_ROUTES
+    )
+    before_caches = replace(ROUTES[0], cache_policy_id=None, similarity_min=None)
+    assert fourth == (before_caches,)
     before_rules = replace(
-        ROUTES[0],
+        before_caches,
         targets=tuple(replace(target, tier=0) for target in ROUTES[0].targets),
         aliases=(),
         rules=(),
@@ -184,7 +199,7 @@ def test_routes_of_earlier_writers_keep_their_strategy_and_their_time_outs() -> 
 
 def test_openings_of_earlier_writers_are_of_the_first_attempt() -> None:
     assert codec.decode_opening(read_old(OLD_OPENING)) == replace(
-        OPENING, attempt=1, client_request_id=None, origin=OLD_ORIGIN
+        OLD_OPENED, attempt=1, client_request_id=None, origin=OLD_ORIGIN
     )
 
 
@@ -277,7 +292,7 @@ def test_a_kind_outside_the_vocabulary_is_refused() -> None:
         codec.decode_section("routes", data.replace(b'"least_work"', b'"clairvoyant"'))
 
 
-@pytest.mark.parametrize("name", ["caches", "", "key", "keys2/7f"])
+@pytest.mark.parametrize("name", ["prompts", "", "key", "keys2/7f"])
 def test_an_unknown_section_is_refused(name: str) -> None:
     with pytest.raises(CodecError, match="unknown section"):
         codec.decode_section(name, b'{"v":1,"d":[]}')
@@ -320,6 +335,42 @@ def test_a_snapshot_from_before_gateways_had_records_has_none() -> None:
     sections = empty_sections()
     del sections["gateways"]
     assert codec.assemble(MANIFEST, sections).gateways == {}
+
+
+def test_a_snapshot_from_before_there_were_caches_has_no_policy() -> None:
+    sections = empty_sections()
+    del sections["caches"], sections["purges"]
+    snapshot = codec.assemble(MANIFEST, sections)
+    assert (snapshot.cache_policies, snapshot.purges, snapshot.purged) == ({}, {}, {})
+
+
+def test_a_snapshot_from_before_there_were_experiments_tries_nothing() -> None:
+    sections = empty_sections()
+    del sections["experiments"]
+    snapshot = codec.assemble(MANIFEST, sections)
+    assert (snapshot.experiments, snapshot.tested) == ({}, {})
+
+
+def test_experiments_that_run_are_found_by_their_route() -> None:
+    stopped, running = EXPERIMENTS
+    other = replace(running, id="exp_0", layer="more")
+    records = codec.index_section("experiments", (stopped, running, other))
+    snapshot = codec.assemble(MANIFEST, empty_sections() | {"experiments": records})
+    assert snapshot.tested == {"rt_a": (other, running)}
+    assert snapshot.experiments["exp_a"] is stopped
+
+
+def test_purges_are_found_by_what_they_name_the_newest_of_each() -> None:
+    stranger = replace(PURGES[0], id="pur_d", organisation_id="org_b", epoch=10)
+    records = (*reversed(PURGES), stranger)
+    sections = empty_sections() | {"purges": codec.index_section("purges", records)}
+    policies = codec.index_section("caches", CACHE_POLICIES)
+    snapshot = codec.assemble(MANIFEST, sections | {"caches": policies})
+    assert snapshot.purged == {
+        "org_a": {(PurgeKind.NAMESPACE, "docs/v1"): 9, (PurgeKind.TAG, "app=search"): 8},
+        "org_b": {(PurgeKind.NAMESPACE, "docs/v1"): 10},
+    }
+    assert snapshot.cache_policies["cch_a"] is CACHE_POLICIES[0]
 
 
 def test_a_snapshot_without_one_of_its_sections_is_refused() -> None:

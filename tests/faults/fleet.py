@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from tests.faults.link import Link
 from tests.faults.streams import Stream
-from tests.installation import ROOT, Installation, call, free_port, processes_of, wait_until
+from tests.installation import ROOT, SOON_S, Installation, call, free_port, processes_of, wait_until
 from tests.upstream.fixtures import Upstream
 from tests.upstream.script import Behaviour
 
@@ -28,7 +28,6 @@ STREAMS = 20
 WORDS = 20
 GAP_MS = 100.0
 LONG = Behaviour(text=" ".join(["one"] * WORDS), gap_ms=GAP_MS)
-SOON_S = 60.0
 JOBS = ("celery", "worker")
 ROLES = (
     *(("uvicorn",), JOBS, ("record_usage",), ("run_feed",)),
@@ -71,7 +70,7 @@ class Gateway:
 
     def debug(self) -> Any:
         """What its admin port tells of every process."""
-        with urllib.request.urlopen(f"{self.admin_url}/debug", timeout=10) as answer:
+        with urllib.request.urlopen(f"{self.admin_url}/debug", timeout=SOON_S) as answer:
             return json.load(answer)
 
     @property
@@ -352,7 +351,7 @@ def second_gateway(
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
         parent.terminate()
-        parent.wait(30)
+        parent.wait(SOON_S)
         wait_until(lambda: not processes_of(folder), 10, f"{name} to end")
         link.cut()
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.installation import ROOT, wait_until
+from tests.installation import ROOT, SOON_S, wait_until
 
 
 @dataclass
@@ -26,7 +26,7 @@ class Link:
         """Have it pass everything on."""
         command = (sys.executable, "-m", "tests.faults.link", str(self.path), str(self.target))
         self.process = subprocess.Popen(command, cwd=ROOT)
-        wait_until(self.path.exists, 10, "the link")
+        wait_until(self.path.exists, SOON_S, "the link")
 
     def cut(self) -> None:
         """End all connections and refuse others, until `mend`."""

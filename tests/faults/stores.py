@@ -12,8 +12,8 @@ from redis import Redis
 from redis.exceptions import AuthenticationError, RedisError
 
 from controlplane.local.valkey import find_binary
-from tests.faults.fleet import SOON_S, Fleet, environment_of
-from tests.installation import wait_until
+from tests.faults.fleet import Fleet, environment_of
+from tests.installation import SOON_S, wait_until
 
 SERVICE = "valkey-state"
 TESTER = "tester"

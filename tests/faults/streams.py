@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-ANSWER_WITHIN_S = 60
+ANSWER_WITHIN_S = 120
 
 
 @dataclass

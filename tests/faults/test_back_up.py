@@ -17,6 +17,7 @@ from controlplane.local.problems import LocalProblem
 from controlplane.local.restore import Allowed, restore
 from tests.installation import (
     ROOT,
+    SOON_S,
     Installation,
     running_installation,
     wait_until,
@@ -142,12 +143,12 @@ def test_a_restored_installation_serves_and_its_ledger_has_every_event_once(
     # what the first start said would count for the second's
     (folder / "var.out").unlink()
     with running_installation(folder / "var", **kept.settings) as running:
-        wait_until(lambda: gateways_follow(running), 20, "gateways to take the restored version")
+        wait_until(lambda: gateways_follow(running), SOON_S, "the restored version to apply")
         pools = running.api("GET", "/pools/")["results"]
         assert POOL["name"] not in [pool["name"] for pool in pools]
         (new,) = serve(running, 1)
         expected = sorted([*kept.before, *kept.after, new])
-        wait_until(lambda: listed(running) == expected, 20, "every event, once")
+        wait_until(lambda: listed(running) == expected, SOON_S, "every event, once")
         total = running.api("GET", "/usage/")["total"]
         assert total["requests"] == len(expected)
         assert snapshots_part(running)["state"] == "ok"

@@ -20,31 +20,28 @@ from tests.faults.fleet import LONG, Fleet, Gateway
 from tests.faults.streams import Stream
 from tests.faults.test_limits import Caller, kill_store, wait_applied
 from tests.faults.test_store import store_of
-from tests.installation import wait_until
+from tests.installation import SOON_S, wait_until
 from tests.upstream.script import Behaviour
 
 pytestmark = pytest.mark.fault
 
 log = structlog.get_logger(__name__)
 
-SOON_S = 60.0
 AMPLE = 10**15
 LATE_PAST = "headworks_gateway_budget_late_past_nanousd_total"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _prices(session_fleet: Fleet) -> Iterator[None]:
+@pytest.fixture(autouse=True)
+def _prices(fleet: Fleet) -> Iterator[None]:
     """What every model costs."""
+    api = fleet.installation.api
     price = {"input_nanousd_per_mtok": "20000000", "output_nanousd_per_mtok": "60000000"}
-    models = session_fleet.installation.api("GET", "/models/")["results"]
-    made = [
-        session_fleet.installation.api("POST", "/prices/", {"model": one["name"], **price})
-        for one in models
-    ]
+    models = api("GET", "/models/")["results"]
+    made = [api("POST", "/prices/", {"model": one["name"], **price}) for one in models]
     yield
     for one in made:
-        session_fleet.installation.api("DELETE", f"/prices/{one['id']}/")
-    wait_applied(session_fleet)
+        api("DELETE", f"/prices/{one['id']}/")
+    wait_applied(fleet)
 
 
 @contextmanager
@@ -99,6 +96,29 @@ def test_a_budget_is_never_passed_while_the_store_stands_still_and_dies(fleet: F
         assert caller.statuses[200] == 30 - 1
 
 
+def test_a_budget_that_is_put_to_the_test_is_proved_by_every_gateway_process(fleet: Fleet) -> None:
+    api = fleet.installation.api
+    document = {
+        "name": f"tested-{token_hex(4)}",
+        "scopes": [{"subject": "end_user", "subject_id": None}],
+        "amount_nanousd": str(AMPLE),
+        "period": "month",
+    }
+    path = f"/budgets/{api('POST', '/budgets/', document)['id']}/"
+    try:
+        wait_applied(fleet)
+        wait_until(
+            lambda: api("GET", f"{path}status/")["is_checked"], SOON_S, "the store to be told"
+        )
+        steps = {one["name"]: one for one in api("POST", f"{path}test/", {})["steps"]}
+    finally:
+        api("DELETE", path)
+        wait_applied(fleet)
+    for name in ("published", "counts", "warns", "accrues", "blocks", "gateways"):
+        assert steps[name]["state"] == "ok", steps[name]
+    assert "and less than the $0.000000002 it may cost is left until" in steps["gateways"]["words"]
+
+
 def test_an_emptied_store_is_told_what_was_spent_and_lets_nobody_pass_a_budget(
     fleet: Fleet,
 ) -> None:
@@ -121,7 +141,7 @@ def busiest_of(gateway: Gateway) -> int:
 
 def late_past_of(gateway: Gateway) -> float:
     """What its metrics say went past budgets, because it came late."""
-    with urllib.request.urlopen(f"{gateway.admin_url}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"{gateway.admin_url}/metrics", timeout=SOON_S) as answer:
         lines = answer.read().decode().splitlines()
     return sum(float(one.split()[-1]) for one in lines if one.startswith(LATE_PAST))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.fleet import Fleet, second_gateway
-from tests.installation import wait_until
+from tests.installation import SOON_S, wait_until
 
 pytestmark = pytest.mark.fault
 
@@ -56,7 +56,7 @@ def test_a_gateway_two_hours_ahead_serves_and_both_times_are_kept_until_it_signs
         )
         assert 0 <= recorded_s < LATE_S
         assert 0 <= told_s - AHEAD_S < LATE_S
-        wait_until(lambda: ahead.held() == 0, 10, "it to let go")
-        wait_until(lambda: fleet.coverage() == (3, 3, []), 10, "it to be counted")
+        wait_until(lambda: ahead.held() == 0, SOON_S, "it to let go")
+        wait_until(lambda: fleet.coverage() == (3, 3, []), SOON_S, "it to be counted")
         assert looks_at(fleet) == [(3, 3, [])]
-    wait_until(lambda: fleet.coverage() == (2, 2, []), 20, "one that signed off to be forgotten")
+    wait_until(lambda: fleet.coverage() == (2, 2, []), SOON_S, "it to be forgotten")

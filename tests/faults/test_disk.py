@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.fleet import Fleet, Gateway, served
-from tests.installation import wait_until
+from tests.installation import SOON_S, wait_until
 
 pytestmark = pytest.mark.fault
 
@@ -32,7 +32,7 @@ def policy(fleet: Fleet, accounting: str) -> None:
     """Give the demo's route an accounting policy, and wait until both gateways have it."""
     fleet.change_route(accounting=accounting)
     near, far = fleet.gateways
-    wait_until(lambda: len(near.applied() | far.applied()) == 1, 20, "both to have the policy")
+    wait_until(lambda: len(near.applied() | far.applied()) == 1, SOON_S, "both to have the policy")
 
 
 def refusal_of(gateway: Gateway) -> str | None:
@@ -49,7 +49,7 @@ def test_a_full_disk_refuses_on_a_strict_route_and_serves_on_a_lenient_one(
     ballast = fill(full)
     try:
         # the last page of a journal has room for some lines
-        refused = wait_until(lambda: refusal_of(far), 20, "a refusal")
+        refused = wait_until(lambda: refusal_of(far), SOON_S, "a refusal")
         assert refused == "accounting_unavailable"
         assert near.chat()[0] == 200
         policy(fleet, "lenient")
@@ -57,7 +57,7 @@ def test_a_full_disk_refuses_on_a_strict_route_and_serves_on_a_lenient_one(
     finally:
         ballast.unlink()
         policy(fleet, "lenient")
-    asked = wait_until(lambda: served(far), 20, "the disk to be used again")
+    asked = wait_until(lambda: served(far), SOON_S, "the disk to be used again")
     assert fleet.installation.wait_for_request(asked, 20)["outcome"] == "ok"
     assert far.lost() > 0
     fleet.renew(far)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.faults.fleet import SECOND, SOON_S, Fleet
+from tests.faults.fleet import SECOND, Fleet
 from tests.faults.streams import Stream
-from tests.installation import wait_until
+from tests.installation import SOON_S, wait_until
 from tests.upstream.fixtures import Upstream, running_upstream
 from tests.upstream.script import Behaviour
 

@@ -17,11 +17,9 @@ from controlplane.bridge.parts import HEARTBEAT_KEY
 from inference.contract import codec, sealing, wire
 from inference.contract.fleet import Directory
 from tests.faults.fleet import Fleet, all_ok, ask_all, environment_of
-from tests.installation import wait_until
+from tests.installation import SOON_S, wait_until
 
 pytestmark = pytest.mark.fault
-
-SOON_S = 40.0
 
 
 def store_of(fleet: Fleet) -> Redis:

@@ -7,7 +7,7 @@ import pytest
 
 from inference.contract.codec import decode_opening
 from tests.faults.fleet import Fleet, all_ok, ask_all, is_ready
-from tests.installation import processes_of, wait_until
+from tests.installation import SOON_S, processes_of, wait_until
 
 pytestmark = pytest.mark.fault
 
@@ -44,7 +44,7 @@ def test_a_killed_child_breaks_its_own_streams_alone_and_the_ledger_has_every_op
         }
     )
     assert killed not in fleet.gateways[1].children
-    wait_until(lambda: len(fleet.gateways[1].children) == 2, 20, "a new child")
+    wait_until(lambda: len(fleet.gateways[1].children) == 2, SOON_S, "a new child")
 
 
 def test_a_killed_parent_breaks_no_stream_and_another_takes_its_place(fleet: Fleet) -> None:
@@ -55,6 +55,6 @@ def test_a_killed_parent_breaks_no_stream_and_another_takes_its_place(fleet: Fle
         os.kill(parent, signal.SIGKILL)
         for one in streams:
             one.wait()
-        wait_until(lambda: is_ready(first), 30, "the next parent's processes to take requests")
+        wait_until(lambda: is_ready(first), SOON_S, "the next parent's processes to take requests")
         expected = ask_all(fleet)
     fleet.settle(all_ok(streams) | expected)

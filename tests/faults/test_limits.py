@@ -21,12 +21,10 @@ from inference.contract import wire
 from tests.faults.fleet import LONG, Fleet, Gateway
 from tests.faults.streams import Stream
 from tests.faults.test_store import store_of
-from tests.installation import call, wait_until
+from tests.installation import SOON_S, call, wait_until
 from tests.upstream.script import Behaviour
 
 pytestmark = pytest.mark.fault
-
-SOON_S = 60.0
 
 
 @contextmanager
@@ -92,7 +90,7 @@ def ask_marked(gateway: Gateway, user: str) -> str:
 
 def metric(gateway: Gateway, name: str) -> float:
     """A metric of one gateway, all its series added up."""
-    with urllib.request.urlopen(f"{gateway.admin_url}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"{gateway.admin_url}/metrics", timeout=SOON_S) as answer:
         lines = answer.read().decode().splitlines()
     return sum(
         float(line.rpartition(" ")[2])

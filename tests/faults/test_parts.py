@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 
 from tests.faults.fleet import Fleet, all_ok, ask_all
-from tests.installation import call_json, wait_until
+from tests.installation import SOON_S, call_json, wait_until
 
 pytestmark = pytest.mark.fault
 
@@ -40,7 +40,7 @@ def test_console_jobs_feed_recorder_supervisor_and_guardian_are_killed_and_no_ca
             fleet.kill(*words)
         expected = ask_all(fleet)
     with suppress(pytest.fail.Exception):
-        wait_until(lambda: not unwell(fleet), 60, "a status page with nothing to say")
+        wait_until(lambda: not unwell(fleet), SOON_S, "a status page with nothing to say")
     assert unwell(fleet) == set()
     fleet.settle(all_ok(streams) | expected)
 

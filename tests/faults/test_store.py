@@ -14,7 +14,7 @@ from redis import Redis
 from inference.contract import wire
 from tests.faults.fleet import Fleet, all_ok, ask_all, environment_of
 from tests.faults.stores import administered_store
-from tests.installation import wait_until
+from tests.installation import SOON_S, wait_until
 
 pytestmark = pytest.mark.fault
 
@@ -71,7 +71,7 @@ def test_an_emptied_store_is_filled_again_and_the_ledger_misses_nothing(fleet: F
         expected = ask_all(fleet)
         for one in streams:
             one.wait()
-        wait_until(partial(store.exists, wire.MANIFEST), 30, "the manifest to be published again")
+        wait_until(partial(store.exists, wire.MANIFEST), SOON_S, "the manifest to be back")
     fleet.settle(all_ok(streams) | expected)
 
 
@@ -99,5 +99,5 @@ def test_a_gateway_cut_off_from_the_store_serves_on_the_last_configuration_and_b
             assert far.applied() == {before}
             expected |= ask_all(fleet)
     fleet.change_route(accounting="lenient")
-    wait_until(lambda: far.applied() == near.applied() != {before}, 30, "both to run the newest")
+    wait_until(lambda: far.applied() == near.applied() != {before}, SOON_S, "the newest to apply")
     fleet.settle(all_ok(streams) | expected)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.fleet import Fleet, Gateway
-from tests.installation import ROOT
+from tests.installation import ROOT, SOON_S
 
 pytestmark = pytest.mark.fault
 
@@ -19,7 +19,7 @@ SCRIPT = re.compile(r"^### Gateways one by one, by a script$.*?^```bash\n(.*?)^`
 
 def readiness(gateway: Gateway) -> int:
     try:
-        with urllib.request.urlopen(f"{gateway.admin_url}/ready", timeout=10) as answer:
+        with urllib.request.urlopen(f"{gateway.admin_url}/ready", timeout=SOON_S) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as refusal:
         refusal.close()

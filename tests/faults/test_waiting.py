@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.faults.fleet import SOON_S, Fleet, Gateway
+from tests.faults.fleet import Fleet, Gateway
 from tests.faults.streams import Stream
 from tests.faults.test_gateway_child import journalled_openings
-from tests.installation import wait_until
+from tests.installation import SOON_S, wait_until
 
 pytestmark = pytest.mark.fault
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.faults.fleet import LONG, Fleet
 from tests.faults.streams import Stream
-from tests.installation import ROOT, wait_until
+from tests.installation import ROOT, SOON_S, wait_until
 from tests.upstream.fixtures import Upstream
 from tests.upstream.script import Behaviour
 
@@ -74,7 +74,7 @@ def pair(fleet: Fleet) -> Iterator[tuple[Worker, Worker]]:
         route = api("POST", "/routes/", {"name": PAIR, "targets": targets})
         knows = [(lambda one=gateway: one.chat(model=PAIR)[0] == 200) for gateway in fleet.gateways]
         for known in knows:
-            wait_until(known, 20, "the new route")
+            wait_until(known, SOON_S, "the new route")
         fleet.take_stock()
         yield first, second
         api("DELETE", f"/routes/{route['id']}/")

@@ -68,6 +68,7 @@ def test_a_lost_request_may_have_cost_nothing_or_all_it_was_allowed() -> None:
         total_ms=0.0,
         output_tokens_max=1024,
         client_request_id="client-1",
+        exposures=OPENING.exposures,
     )
 
 

@@ -13,6 +13,7 @@ import pytest
 from tests.upstream.script import Behaviour, Call, Report
 
 POLL_S = 0.01
+_SOON_S = 60.0
 
 
 class Upstream:
@@ -40,7 +41,7 @@ class Upstream:
     def calls(self) -> list[Call]:
         return self.report().calls
 
-    def wait_for(self, condition: Callable[[Report], bool], within_s: float = 5) -> Report:
+    def wait_for(self, condition: Callable[[Report], bool], within_s: float = _SOON_S) -> Report:
         """Poll until the condition holds, or fail with the last report."""
         deadline = time.monotonic() + within_s
         while not condition(report := self.report()):
@@ -50,7 +51,7 @@ class Upstream:
         return report
 
     def _send(self, method: str, path: str, body: bytes = b"") -> bytes:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_SOON_S)
         try:
             connection.request(method, path, body)
             return connection.getresponse().read()

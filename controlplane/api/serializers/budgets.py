@@ -12,8 +12,8 @@ from controlplane.api.serializers.strict import (
     StrictSerializer,
     whole,
 )
-from controlplane.bridge.budget_proof import ProofState
 from controlplane.decisions.budget_effects import Effect
+from controlplane.decisions.budget_proofs import ProofState
 from controlplane.decisions.budgets import BudgetState
 from controlplane.models.kinds import (
     budget_actions,
@@ -222,6 +222,35 @@ class BudgetPastSerializer(serializers.Serializer[Any]):
     first_reached_at = _MomentField(source="first_reached_at_s", read_only=True, allow_null=True)
     spent_nanousd = NanoUsdField(read_only=True)
     most_nanousd = NanoUsdField(read_only=True, help_text="Of the account that spent the most.")
+
+
+class BudgetWarningSerializer(serializers.Serializer[Any]):
+    """An account that is nearly or wholly used up."""
+
+    budget = serializers.CharField(source="budget_id", read_only=True)
+    name = serializers.CharField(read_only=True)
+    owner = serializers.CharField(read_only=True)
+    about = serializers.CharField(read_only=True, help_text="Whom the account counts for.")
+    state = serializers.ChoiceField(choices=choices_of(BudgetState), read_only=True)
+    is_acting = serializers.BooleanField(
+        read_only=True, help_text="Whether it slows requests down or sends them to cheaper models."
+    )
+    ends_at = serializers.DateTimeField(
+        read_only=True, help_text="When it starts anew; of one that rolls, gives way next."
+    )
+    spent_nanousd = NanoUsdField(
+        source="balance.spent_nanousd",
+        default=None,
+        read_only=True,
+        allow_null=True,
+        help_text="Null to roles that don't read all that counts on it.",
+    )
+    amount_nanousd = NanoUsdField(
+        source="balance.amount_nanousd", default=None, read_only=True, allow_null=True
+    )
+    used_percent = serializers.FloatField(
+        source="balance.used_percent", default=None, read_only=True, allow_null=True
+    )
 
 
 class ProofStepSerializer(serializers.Serializer[Any]):

@@ -1,6 +1,6 @@
 """Budgets by REST, how they stand, and raising one for a time."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from django.db.models import QuerySet
@@ -10,22 +10,31 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from controlplane.alerting.budget_proof import prove_budget
+from controlplane.api.filters import refuse_unknown
 from controlplane.api.pagination import BY_NAME
 from controlplane.api.serializers.budgets import (
     BudgetProofSerializer,
     BudgetSerializer,
     BudgetStatusSerializer,
+    BudgetWarningSerializer,
     RaiseSerializer,
 )
 from controlplane.api.views.bulk import Bulk
-from controlplane.api.views.tenants import Changing, Creating, Removing
-from controlplane.bridge.budget_proof import prove_budget
+from controlplane.api.views.requests import ORGANISATION, organisation_asked
+from controlplane.api.views.tenants import Changing, Creating, Removing, named
 from controlplane.bridge.budget_status import read_status
+from controlplane.bridge.budget_warnings import read_warnings
 from controlplane.decisions.budgets import budget_words, scopes_words
 from controlplane.errors import Invalid
 from controlplane.models import Budget, Organisation
+from controlplane.selectors.access import Access
 from controlplane.selectors.budget_filters import BudgetFilters
+from controlplane.selectors.budget_warnings import Chain, chain_of, chain_of_reader
 from controlplane.selectors.budgets import list_budgets, list_scope_names
+from controlplane.selectors.keys import list_keys
+from controlplane.selectors.projects import list_projects
+from controlplane.selectors.teams import list_teams
 from controlplane.services.budgets import (
     create_budget,
     delete_budget,
@@ -34,6 +43,12 @@ from controlplane.services.budgets import (
 )
 
 TOP, MOST_TOP = 20, 100
+
+_CHAINS: Mapping[str, Callable[[Access], QuerySet[Any]]] = {
+    "key": list_keys,
+    "project": list_projects,
+    "team": list_teams,
+}
 
 
 class BudgetView(Bulk, Creating, Changing, Removing):
@@ -100,11 +115,47 @@ class BudgetView(Bulk, Creating, Changing, Removing):
     )
     @action(detail=True, methods=["post"], url_path="test", url_name="test")
     def put_to_the_test(self, request: Request, pk: str) -> Response:
-        """Prove that it counts, adds up, warns and acts; its channels get a test message."""
+        """Prove that it counts, warns, adds up and acts, in the store and at each gateway.
+
+        A copy with next to no amount is put to the test and taken back; its channels get a test
+        message. Four times a minute at most in one organisation (else 409).
+        """
         budget: Budget = self.get_object()
         self.require_write(self.noun, budget.organisation_id)
         steps = prove_budget(self.actor, budget, timezone.now())
         return Response(BudgetProofSerializer({"steps": steps}).data)
+
+    @extend_schema(
+        parameters=[
+            ORGANISATION,
+            *(
+                OpenApiParameter(name, str, description=f"Of this {name}, by name or id.")
+                for name in _CHAINS
+            ),
+        ],
+        responses={200: BudgetWarningSerializer(many=True)},
+        filters=False,
+    )
+    @action(detail=False, methods=["get"], filter_backends=(), pagination_class=None)
+    def warnings(self, request: Request) -> Response:
+        """List accounts that are nearly or wholly used up and count for the requests of a key, or
+        of all keys of a project or a team; without one, of all that your roles reach.
+
+        The five that are fullest, those first that refuse.
+        """
+        refuse_unknown(request, (ORGANISATION.name, *_CHAINS))
+        organisation = organisation_asked(self)
+        found = read_warnings(self.access, organisation, self._chain(organisation), timezone.now())
+        return Response(BudgetWarningSerializer(found, many=True).data)
+
+    def _chain(self, organisation: Organisation) -> Chain:
+        asked = [name for name in _CHAINS if name in self.request.query_params]
+        if not asked:
+            return chain_of_reader(self.access, organisation)
+        if len(asked) > 1:
+            raise Invalid.field(asked[1], f"Name a {asked[0]} or this, not both.")
+        rows = _CHAINS[asked[0]](self.access).filter(organisation=organisation)
+        return chain_of(named(rows, asked[0], self.request.query_params[asked[0]]))
 
     @extend_schema(
         responses={200: BudgetStatusSerializer},

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
-from controlplane.bridge.budget_proof import ProofStep, prove_budget
+from controlplane.alerting.budget_proof import prove_budget
 from controlplane.bridge.budget_status import read_standings, read_status
 from controlplane.console.api_calls import changing, reading
 from controlplane.console.budget_facts import (
@@ -39,6 +39,7 @@ from controlplane.console.nouns import BUDGETS
 from controlplane.console.pages import Action, Crumb, Page
 from controlplane.console.reviews import Check, Impact, Reach, checks_of
 from controlplane.console.tables.budgets import BudgetTable
+from controlplane.decisions.budget_proofs import ProofStep
 from controlplane.decisions.budgets import (
     action_words,
     budget_words,
@@ -46,6 +47,7 @@ from controlplane.decisions.budgets import (
     scopes_words,
     state_with,
 )
+from controlplane.errors import Conflict
 from controlplane.models import Budget
 from controlplane.selectors.budget_filters import BudgetFilters
 from controlplane.selectors.budgets import list_budgets, list_corrections, list_scope_names
@@ -295,7 +297,11 @@ class BudgetTest(Page):
     def post(self, request: HttpRequest, pk: str) -> HttpResponse:
         """Run it and show what came of it."""
         row = self._row(pk)
-        return self._shown(row, prove_budget(self.actor(), row, timezone.now()))
+        try:
+            steps = prove_budget(self.actor(), row, timezone.now())
+        except Conflict as error:
+            return self._shown(row, None, error.detail)
+        return self._shown(row, steps)
 
     def _row(self, pk: str) -> Budget:
         row = self.found(_budgets(self.scope.access), pk)
@@ -308,10 +314,13 @@ class BudgetTest(Page):
         first = (Crumb(BUDGETS.group), Crumb(BUDGETS.title, BUDGETS.list_url()))
         return (*first, own, Crumb("Test"))
 
-    def _shown(self, row: Budget, steps: Sequence[ProofStep] | None) -> HttpResponse:
+    def _shown(
+        self, row: Budget, steps: Sequence[ProofStep] | None, problem: str = ""
+    ) -> HttpResponse:
         call = changing(self.request, "POST", reverse("api-budget-test", args=[row.pk]), {})
         told = None if steps is None else [(one, *PROOF_STATES[one.state]) for one in steps]
-        return self.render({"row": row, "steps": told, "api": call})
+        context = {"row": row, "steps": told, "api": call, "problem": problem}
+        return self.render(context, status=409 if problem else 200)
 
 
 class BudgetDelete(DeletePage):

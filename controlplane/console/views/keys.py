@@ -82,6 +82,7 @@ class KeyList(ListPage):
 
 class KeyDetail(DetailPage):
     noun = KEYS
+    tells_budgets = True
     selector = staticmethod(list_keys)
     template_name = "console/keys/detail.html"
     is_name_mono = False

@@ -51,6 +51,7 @@ class OrganisationList(ListPage):
 class OrganisationDetail(DetailPage):
     noun = ORGANISATIONS
     selector = staticmethod(list_organisations)
+    tells_budgets = True
     template_name = "console/organisations/detail.html"
     is_deleted = False
     is_name_mono = False

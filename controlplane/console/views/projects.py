@@ -33,6 +33,7 @@ class ProjectList(ListPage):
 
 class ProjectDetail(DetailPage):
     noun = PROJECTS
+    tells_budgets = True
     selector = staticmethod(list_projects_sized)
     is_name_mono = False
 

@@ -31,6 +31,7 @@ class TeamList(ListPage):
 class TeamDetail(DetailPage):
     noun = TEAMS
     selector = staticmethod(list_teams)
+    tells_budgets = True
     template_name = "console/teams/detail.html"
     is_name_mono = False
 

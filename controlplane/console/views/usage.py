@@ -1,6 +1,7 @@
 """Usage by time and group, the reader's own usage, and both as a file."""
 
 import json
+from collections.abc import Sequence
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
@@ -12,6 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from controlplane.console.api_calls import reading
+from controlplane.console.budget_notices import Notice, notices_of
 from controlplane.console.exports import Cell, csv_response
 from controlplane.console.filtering import address, dress
 from controlplane.console.formats import dollars, minute
@@ -20,6 +22,7 @@ from controlplane.console.pages import Crumb, Page
 from controlplane.console.usage_report import Line, known, name_of, report_on
 from controlplane.errors import Invalid
 from controlplane.models import User
+from controlplane.selectors.budget_warnings import chain_of_reader
 from controlplane.selectors.usage import SUMS, Usage, get_usage
 from controlplane.selectors.usage_queries import DAILY_GROUPS, Range, UsageQuery
 from controlplane.selectors.usage_rows import SEVERAL
@@ -96,7 +99,11 @@ class UsagePage(Page):
             ],
             "export": address(reverse(f"{self.url_name}-export"), asked),
             "clear": path,
+            "budget_notices": self._notices(),
         }
+
+    def _notices(self) -> Sequence[Notice]:
+        return ()
 
     def _requests_of(self, line: Line, usage: Usage, query: UsageQuery) -> str:
         """The address of a group's requests in the range; empty where there is no such filter."""
@@ -119,6 +126,11 @@ class MyUsagePage(UsagePage):
 
     def crumbs(self) -> tuple[Crumb, ...]:
         return (Crumb("Me", reverse("me")), Crumb(self.title))
+
+    def _notices(self) -> Sequence[Notice]:
+        """Budgets that refuse the reader's requests, or are about to."""
+        chain = chain_of_reader(self.scope.access, self.scope.organisation)
+        return notices_of(self.scope, chain, timezone.now())
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         try:

@@ -27,11 +27,15 @@ def roll_ups_locked() -> Iterator[None]:
         yield
 
 
+_HERE = "database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+"""Locks in this test's database: those of other processes are copies of it, numbers and all."""
+
+
 def waiting_backends() -> list[int]:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT pid FROM pg_locks "
-            "WHERE relation = 'controlplane_usageminute'::regclass AND NOT granted"
+            f"WHERE relation = 'controlplane_usageminute'::regclass AND NOT granted AND {_HERE}"
         )
         return [row[0] for row in cursor.fetchall()]
 
@@ -99,7 +103,10 @@ def test_a_lost_database_connection_is_waited_out(recording: Recording) -> None:
 
 def waits_for_locks() -> int:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted")
+        cursor.execute(
+            "SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted "
+            f"AND pid IN (SELECT pid FROM pg_locks WHERE {_HERE})"
+        )
         return int(cursor.fetchone()[0])
 
 

@@ -1,5 +1,8 @@
 """The store's side of the lease machine: two scripts, each one atomic step.
 
+Gateways run them for every request; the control plane runs the second when it puts a budget to the
+test, at a counter and among holders of its own.
+
 A counter is a hash. `w` is its window, `g` what was granted in it to all processes, `l` what of
 that may yet come back; `g:<holder>` and `l:<holder>` are one process's part. A process's word on
 its part replaces what was there, so a repeated call, or one whose answer was lost, changes nothing.

@@ -1,0 +1,1 @@
+"""The helper process and the gateway's line to it."""
