@@ -282,6 +282,7 @@ def _caches(settings: Settings, metrics: GatewayMetrics) -> Caches:
             embedding_bytes=settings.cache_embedding_bytes,
             clock=time.time,
             call_s=CALL_S,
+            helper_socket=settings.helper_socket,
         )
     )
     metrics.caches.watch(caches.gauges)
