@@ -12,9 +12,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from controlplane.local.semantic_model import find_semantic_model
-
 from benchmarks.semantic_pairs import Half, Pair, pairs
+from controlplane.local.semantic_model import find_semantic_model
 from inference.contract.kinds import GuardKind
 from inference.decisions.guarding.reading import read
 from inference.decisions.guarding.registry import refusing

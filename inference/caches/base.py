@@ -88,7 +88,7 @@ class Holding(Tier, Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
     """What tiers are made of. Without `store_url` there is no cache store, without `helper_socket`
-    no helper. `call_s` is what the store may take to answer, and `helper_s` the helper.
+    no helper. `call_s` and `helper_s` are what these may take to answer.
     """
 
     data_key: bytes = field(repr=False)

@@ -53,11 +53,11 @@ class SemanticTier:
         return None if self._client is None else await self._client.agree(one, other)
 
     def gauge(self) -> TierGauge:
-        """What the helper of this host holds; all processes of the host tell the same."""
         if self._client is None:
             return TierGauge(tier=self.kind, is_down=True)
-        counts, held = self._client.counts, self._client.gauge
+        counts = self._client.counts
         errors = counts.late + counts.down + counts.busy + counts.dropped + counts.garbled
+        held = self._client.gauge
         return TierGauge(
             tier=self.kind,
             entries=None if held is None else held.entries,
@@ -78,4 +78,6 @@ class SemanticTier:
 def build(parts: Parts) -> SemanticTier:
     """The semantic tier."""
     socket = parts.helper_socket
-    return SemanticTier(None if socket is None else HelperClient(socket, deadline_s=parts.helper_s))
+    if socket is None:
+        return SemanticTier(None)
+    return SemanticTier(HelperClient(socket, deadline_s=parts.helper_s))

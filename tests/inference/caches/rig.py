@@ -16,14 +16,12 @@ from inference.contract.snapshot import CachePolicyRecord, ConfigSnapshot, PoolR
 from inference.contract.wire import CACHE_KEYS
 from tests.inference.gateway.rig import (
     DATA_KEY,
-    PATIENCE_S,
     Gateway,
     configuration,
     pool_record,
     route_record,
     running_gateway,
 )
-from tests.inference.stores import until
 from tests.upstream.fixtures import Upstream
 
 POLICY = CachePolicyRecord("cch_a", "org_a", "answers", tiers=(CacheTier.LOCAL,))
@@ -61,7 +59,7 @@ def make_caches(
             clock=clock,
             call_s=call_s,
             helper_socket=helper_socket,
-            helper_s=PATIENCE_S,
+            helper_s=5.0,
         )
     )
 
@@ -116,8 +114,6 @@ async def caching_gateway(
     async with running(caches):
         async with running_gateway(snapshot, clock=clock, caches=caches, is_hot=is_hot) as gateway:
             gateway.u = 0.5
-            if helper_socket is not None:
-                await until(lambda: caches.semantic.is_up, "the helper to be up")
             yield gateway
 
 

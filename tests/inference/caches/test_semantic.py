@@ -1,275 +1,219 @@
-"""Answers to questions that ask the same in other words: through a gateway, a real helper's socket,
-index and guards. Nearness is by the words two questions share, so every case says how near it is.
+"""Questions that ask the same in other words, as far as the gateway goes: what the helper is asked,
+and what is done with what it finds. Here it is a real one whose mind is scripted.
 """
 
-import re
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
+from inference.contract.events import CacheUse
 from inference.contract.kinds import CacheOutcome, CacheTier
-from inference.contract.vitals import TierGauge
-from inference.helper.embedder import WIDTH, Vector
-from inference.helper.mind import SemanticMind
-from inference.helper.semantic_index import SemanticIndex
-from tests.inference.caches.rig import POLICY, Clock, cached_configuration, caching_gateway
-from tests.inference.caches.test_exact import OTHER_TOKEN, ask, cache
-from tests.inference.gateway.client import Reply
-from tests.inference.gateway.rig import TOKEN, Gateway, key_record, pool_record
+from inference.contract.snapshot import CachePolicyRecord
+from inference.helper.messages import HelperGauge, Nearest, SemanticEntry, SemanticQuery
+from tests.inference.caches.rig import POLICY, TTL_S, Clock, cached_configuration, caching_gateway
+from tests.inference.caches.test_exact import cache
+from tests.inference.gateway.client import Reply, chat
+from tests.inference.gateway.rig import DEBUG_TOKEN, TOKEN, Gateway, key_record, pool_record
 from tests.inference.helper.lines import serving
-from tests.inference.stores import until
 from tests.upstream.fixtures import Upstream
 from tests.upstream.script import Behaviour
 
 SEMANTIC = replace(
-    POLICY,
-    tiers=(CacheTier.LOCAL, CacheTier.SEMANTIC),
-    similarity_min=0.8,
-    check_percent=0.0,
+    POLICY, tiers=(CacheTier.LOCAL, CacheTier.SEMANTIC), check_percent=0.0, similarity_min=0.9
 )
-QUESTION = "How do I reset my password today?"
-REWORDED = "Please tell me how to reset my password today"
+OTHER_TOKEN = "hw_otherp789abcdefghjkmnpqrs.secret-of-another-key"
 
 
-class SharedWords:
-    """Two texts are as near as the words they share, but for the commonest."""
+class Mind:
+    """A mind to which all questions of a partition are near each other."""
 
-    def embed(self, text: str) -> Vector | None:
-        return self.embed_long(text)
+    def __init__(self) -> None:
+        self.entries: list[SemanticEntry] = []
+        self.similarity = 0.97
+        self.refused_by: str | None = None
+        self.least: list[float] = []
+        self.agrees: bool | None = True
 
-    def embed_long(self, text: str) -> Vector | None:
-        made = np.zeros(WIDTH, dtype=np.float32)
-        for word in re.findall(r"\w+", text.casefold()):
-            weight = 0.05 if word in _COMMON else 1.0
-            made[sum(map(ord, word)) * 31 % WIDTH] += weight
-        length = np.float32(np.linalg.norm(made))
-        return made / length if length else None
+    def nearest(self, query: SemanticQuery) -> Nearest | None:
+        self.least.append(query.similarity_min)
+        near = [one for one in self.entries if one.partition == query.partition]
+        if not near:
+            return None
+        if self.refused_by is not None:
+            return Nearest(None, self.similarity, self.refused_by)
+        return Nearest(near[-1].key, self.similarity, None)
+
+    def agree(self, one: str, other: str) -> bool | None:
+        return self.agrees
+
+    def gauge(self) -> HelperGauge:
+        return HelperGauge(entries=len(self.entries))
+
+    def remember(self, entry: SemanticEntry) -> None:
+        self.entries.append(entry)
+
+    def forget(self, key: bytes) -> None:
+        self.entries = [one for one in self.entries if one.key != key]
 
 
-_COMMON = frozenset("how do i please tell me to what is the show a my not".split())
-
-
-@dataclass
-class Rig:
-    """A gateway with a helper beside it."""
-
-    gateway: Gateway
-    mind: SemanticMind
-
-    async def ask(self, text: str, headers: dict[str, str] | None = None, **fields: Any) -> Reply:
-        messages = fields.pop("messages", [{"role": "user", "content": text}])
-        return await ask(self.gateway, headers or {}, messages=messages, **fields)
-
-    @property
-    def gauges(self) -> Sequence[TierGauge]:
-        assert self.gateway.caches is not None
-        return self.gateway.caches.gauges()
-
-    async def told(self, entries: int) -> None:
-        """Return once the helper has so many entries."""
-        await until(lambda: len(self.mind.index) == entries, f"{entries} entries")
+@pytest.fixture
+def mind() -> Mind:
+    return Mind()
 
 
 @asynccontextmanager
-async def rig(
-    tmp_path: Path, upstream: Upstream, policy: Any = SEMANTIC, **changes: Any
-) -> AsyncIterator[Rig]:
-    socket = tmp_path / "helper.sock"
-    mind = SemanticMind(SharedWords(), SemanticIndex(1024 * 1024))
+async def minded(
+    upstream: Upstream,
+    mind: Mind,
+    folder: Path,
+    policy: CachePolicyRecord = SEMANTIC,
+    clock: Clock | None = None,
+    **route: object,
+) -> AsyncIterator[Gateway]:
+    """A gateway whose helper has this mind, and is in time."""
+    socket = folder / "helper.sock"
+    keys = (
+        key_record(TOKEN),
+        key_record(OTHER_TOKEN, project_id="proj_b"),
+        key_record(DEBUG_TOKEN, scopes=("inference", "debug")),
+    )
+    snapshot = cached_configuration(pool_record("a", upstream.base_url), policy=policy, keys=keys)
+    if route:
+        [one] = snapshot.routes.values()
+        routes = (replace(one, **route),)
+        snapshot = cached_configuration(
+            pool_record("a", upstream.base_url), policy=policy, keys=keys, routes=routes
+        )
     async with (
-        serving(socket, mind),
-        caching_gateway(upstream, policy=policy, helper_socket=socket, **changes) as gateway,
+        serving(socket, mind),  # type: ignore[arg-type]
+        caching_gateway(upstream, snapshot=snapshot, helper_socket=socket, clock=clock) as gateway,
     ):
-        yield Rig(gateway, mind)
+        assert gateway.caches is not None
+        semantic = gateway.caches.semantic
+        await gateway.wait_for(lambda: semantic.is_up)
+        yield gateway
 
 
-async def test_the_same_in_other_words_is_answered_and_told(
-    tmp_path: Path, upstream: Upstream
-) -> None:
-    async with rig(tmp_path, upstream) as made:
-        first = await made.ask(QUESTION)
-        await made.told(1)
-        second = await made.ask(REWORDED)
-        await made.gateway.wait_ended(2)
-        gauge = next(one for one in made.gauges if one.tier is CacheTier.SEMANTIC)
-    assert (cache(first), cache(second)) == ("miss", "hit; tier=semantic")
-    assert second.json["choices"] == first.json["choices"]
-    assert len(upstream.calls) == 1
-    used = made.gateway.books.ends[1].cache
+async def say(gateway: Gateway, text: str, *before: dict[str, str], **fields: object) -> Reply:
+    """Ask something, after what was said before."""
+    messages = [*before, {"role": "user", "content": text}]
+    return await chat(gateway.port, messages=messages, **fields)
+
+
+async def until_known(gateway: Gateway, mind: Mind, entries: int = 1) -> None:
+    await gateway.wait_for(lambda: len(mind.entries) >= entries)
+
+
+def last(gateway: Gateway) -> CacheUse:
+    """What caches did for the request that ended last."""
+    used = gateway.books.ends[-1].cache
     assert used is not None
-    assert (used.outcome, used.tier, used.refused_by) == (
+    return used
+
+
+FIRST, SECOND = "What is the capital of France?", "Which city is the capital of France?"
+
+
+async def test_a_question_that_asks_the_same_is_answered_from_the_other(
+    upstream: Upstream, mind: Mind, tmp_path: Path
+) -> None:
+    async with minded(upstream, mind, tmp_path) as gateway:
+        first = await say(gateway, FIRST)
+        await until_known(gateway, mind)
+        second = await say(gateway, SECOND, token=DEBUG_TOKEN)
+    assert (cache(second), len(upstream.calls)) == ("hit; tier=semantic", 1)
+    assert second.json["choices"] == first.json["choices"]
+    assert second.headers["x-headworks-cache-similarity"] == "0.9700"
+    used = last(gateway)
+    assert (used.outcome, used.tier, used.similarity) == (
         CacheOutcome.HIT,
         CacheTier.SEMANTIC,
-        None,
+        pytest.approx(0.97),
     )
-    assert used.similarity is not None
-    assert used.similarity >= 0.8
-    assert (gauge.is_down, gauge.errors_total) == (False, 0)
 
 
-async def test_one_digit_more_or_less_is_another_question(
-    tmp_path: Path, upstream: Upstream
+async def test_what_is_said_around_a_question_must_be_the_same(
+    upstream: Upstream, mind: Mind, tmp_path: Path
 ) -> None:
-    # cases: last-message matching and one-digit maths differences (C70)
-    async with rig(tmp_path, upstream) as made:
-        await made.ask("Please compute for me what is 17*23?")
-        await made.told(1)
-        other = await made.ask("Please compute for me what is 17*24?")
-        negated = await made.ask(QUESTION)
-        await made.told(3)
-        refused = await made.ask("How do I not reset my password today?")
-        await made.gateway.wait_ended(4)
-    assert cache(other) == cache(negated) == cache(refused) == "miss"
-    used = made.gateway.books.ends[3].cache
-    assert used is not None
-    assert (used.refused_by, used.tier) == ("negation", None)
-    assert used.similarity is not None
-    assert used.similarity > 0.95
-    assert len(upstream.calls) == 4
-
-
-@pytest.mark.parametrize("role", ["system", "developer"])
-async def test_other_instructions_before_the_question_are_another_partition(
-    tmp_path: Path, upstream: Upstream, role: str
-) -> None:
-    # cases: system prompt, history, tools and format (C66); only user-role text (C67)
-    def after(text: str, question: str) -> list[dict[str, str]]:
-        return [{"role": role, "content": text}, {"role": "user", "content": question}]
-
-    async with rig(tmp_path, upstream) as made:
-        await made.ask("", messages=after("answer in French", QUESTION))
-        await made.told(1)
-        german = await made.ask("", messages=after("answer in German", REWORDED))
-        json_form = await made.ask(
-            "",
-            messages=after("answer in French", REWORDED),
-            response_format={"type": "json_object"},
-        )
-        plain = await made.ask(REWORDED)
-        same = await made.ask("", messages=after("answer in French", REWORDED))
-    assert [cache(one) for one in (german, json_form, plain)] == ["miss"] * 3
-    assert cache(same) == "hit; tier=semantic"
-
-
-async def test_the_last_question_of_another_conversation_is_another(
-    tmp_path: Path, upstream: Upstream
-) -> None:
-    # cases: multi-turn: the last short question decides (C68)
-    def talk(company: str, leader: str, last: str) -> list[dict[str, str]]:
-        return [
-            {"role": "user", "content": f"who leads {company}?"},
-            {"role": "assistant", "content": leader},
-            {"role": "user", "content": last},
+    french = {"role": "system", "content": "answer in French"}
+    german = {"role": "system", "content": "answer in German"}
+    async with minded(upstream, mind, tmp_path) as gateway:
+        await say(gateway, FIRST, french)
+        await until_known(gateway, mind)
+        told = [
+            cache(await say(gateway, SECOND, german)),
+            cache(await say(gateway, SECOND, {**french, "role": "developer"})),
+            cache(await say(gateway, SECOND, french, response_format={"type": "json_object"})),
+            cache(await say(gateway, SECOND, french, token=OTHER_TOKEN)),
+            cache(await say(gateway, SECOND, french)),
         ]
-
-    question = "and how old is this person by now?"
-    async with rig(tmp_path, upstream) as made:
-        await made.ask("", messages=talk("ACME", "Ann", question))
-        globex = await made.ask("", messages=talk("Globex", "Bob", question))
-        long = [*talk("ACME", "Ann", question), *talk("ACME", "Ann", question)]
-        await made.ask("", messages=long)
-        longer = await made.ask("", messages=[*long[:-1], {"role": "user", "content": REWORDED}])
-        await made.gateway.wait_ended(4)
-    assert cache(globex) == cache(longer) == "miss"
-    assert made.gateway.books.ends[3].cache is not None
-    assert made.gateway.books.ends[3].cache.similarity is None  # the helper wasn't asked
+    assert told == ["miss"] * 4 + ["hit; tier=semantic"]
 
 
-async def test_a_tenant_is_answered_from_its_own_however_near_anothers_are(
-    tmp_path: Path, upstream: Upstream
+async def test_a_refused_or_distant_question_is_told_and_asked(
+    upstream: Upstream, mind: Mind, tmp_path: Path
 ) -> None:
-    # cases: entries scoped by API, not by user (C69); a hundred of them in test_semantic_index
-    other = key_record(OTHER_TOKEN, project_id="proj_b", team_id="team_b")
-    snapshot = cached_configuration(
-        pool_record("a", upstream.base_url), policy=SEMANTIC, keys=(key_record(TOKEN), other)
-    )
-    upstream.play(*(Behaviour(calls=1, text=f"balance {number}") for number in range(3)))
-    async with rig(tmp_path, upstream, snapshot=snapshot) as made:
-        await made.ask("What is my account balance?")
-        await made.told(1)
-        foreign = {"authorization": f"Bearer {OTHER_TOKEN}"}
-        missed = await made.ask("Please show me my account balance", foreign)
-        await made.told(2)
-        own = await made.ask("Please show me what is my account balance", foreign)
-        again = await made.ask("please tell me what is my account balance")
-    assert (cache(missed), cache(own), cache(again)) == (
-        "miss",
-        "hit; tier=semantic",
-        "hit; tier=semantic",
-    )
-    texts = [one.json["choices"][0]["message"]["content"] for one in (missed, own, again)]
-    assert texts == ["balance 1", "balance 1", "balance 0"]
+    async with minded(upstream, mind, tmp_path) as gateway:
+        await say(gateway, FIRST)
+        await until_known(gateway, mind)
+        mind.refused_by = "numbers"
+        assert cache(await say(gateway, SECOND)) == "miss"
+    used = last(gateway)
+    assert (used.refused_by, used.similarity, used.tier) == ("numbers", pytest.approx(0.97), None)
 
 
-async def test_a_hit_that_is_checked_is_asked_anew_and_compared(
-    tmp_path: Path, upstream: Upstream
+async def test_the_least_that_was_calibrated_for_a_route_is_the_routes(
+    upstream: Upstream, mind: Mind, tmp_path: Path
 ) -> None:
-    upstream.play(
-        Behaviour(calls=1, text="Click forgot password and follow 3 steps"),
-        Behaviour(calls=1, text="Click forgot password, then follow 3 steps"),
-        Behaviour(calls=1, text="Call 555 1234 please"),
-    )
-    async with rig(tmp_path, upstream, replace(SEMANTIC, check_percent=100.0)) as made:
-        await made.ask(QUESTION)
-        await made.told(1)
-        agreeing = await made.ask(REWORDED)
-        await made.told(2)
-        differing = await made.ask("How can I reset my password today?")
-        await made.gateway.wait_ended(3)
-    assert cache(agreeing).startswith("checked")
-    assert cache(differing).startswith("checked")
-    uses = [end.cache for end in made.gateway.books.ends]
-    assert [use.agreed for use in uses if use is not None] == [None, True, False]
-    assert len(upstream.calls) == 3
+    async with minded(upstream, mind, tmp_path, similarity_min=0.99) as gateway:
+        await say(gateway, FIRST)
+        await say(gateway, SECOND)
+    assert mind.least == [pytest.approx(0.99)] * 2
 
 
-async def test_what_is_gone_from_its_tier_is_not_served_and_forgotten(
-    tmp_path: Path, upstream: Upstream
+async def test_an_expired_answer_is_not_served_though_it_is_the_nearest(
+    upstream: Upstream, mind: Mind, tmp_path: Path
 ) -> None:
     clock = Clock()
-    async with rig(tmp_path, upstream, clock=clock) as made:
-        await made.ask(QUESTION)
-        await made.told(1)
-        clock.skipped_s = 400  # past the answer's life, which the helper's clock hasn't reached
-        missed = await made.ask(REWORDED)
-        await until(
-            lambda: [one.text for one in made.mind.index] == [REWORDED], "the old to be forgotten"
-        )
-    assert cache(missed) == "miss"
+    async with minded(upstream, mind, tmp_path, clock=clock) as gateway:
+        await say(gateway, FIRST)
+        await until_known(gateway, mind)
+        clock.skipped_s = TTL_S + 1
+        assert cache(await say(gateway, SECOND)) == "miss"
 
 
-async def test_without_a_helper_requests_are_served_as_ever(
-    tmp_path: Path, upstream: Upstream
+@pytest.mark.parametrize("is_stream", [False, True])
+@pytest.mark.parametrize("agrees", [True, False, None])
+async def test_a_hit_that_is_checked_is_answered_anew_and_compared(
+    upstream: Upstream, mind: Mind, tmp_path: Path, agrees: bool | None, is_stream: bool
 ) -> None:
-    async with caching_gateway(upstream, policy=SEMANTIC) as gateway:
-        made = Rig(gateway, SemanticMind(SharedWords(), SemanticIndex(1)))
-        replies = [await made.ask(text) for text in (QUESTION, REWORDED, QUESTION)]
-    assert [cache(one) for one in replies] == ["miss", "miss", "hit; tier=local"]
+    upstream.play(Behaviour(calls=1, text="Paris"), Behaviour(text="It is Paris"))
+    mind.agrees = agrees
+    policy = replace(SEMANTIC, check_percent=100.0)
+    async with minded(upstream, mind, tmp_path, policy=policy) as gateway:
+        await say(gateway, FIRST)
+        await until_known(gateway, mind)
+        second = await say(gateway, SECOND, stream=is_stream)
+        await gateway.wait_ended(2)
+    assert cache(second) == "checked"
+    assert b"It" in second.body
+    used = last(gateway)
+    assert (used.outcome, used.agreed, used.tier) == (CacheOutcome.CHECKED, agrees, None)
+    assert len(gateway.books.ends[-1].charges) == 1
 
 
-async def test_a_helper_that_goes_away_costs_misses_and_its_successor_is_found(
-    tmp_path: Path, upstream: Upstream
+async def test_without_its_helper_the_tier_is_off_and_all_is_served(
+    upstream: Upstream, tmp_path: Path
 ) -> None:
-    socket = tmp_path / "helper.sock"
-    first, second = (SemanticMind(SharedWords(), SemanticIndex(1024 * 1024)) for _ in range(2))
-    async with AsyncExitStack() as stack:
-        leaving = await stack.enter_async_context(AsyncExitStack())
-        await leaving.enter_async_context(serving(socket, first))
-        gateway = await stack.enter_async_context(
-            caching_gateway(upstream, policy=SEMANTIC, helper_socket=socket)
-        )
-        made = Rig(gateway, first)
-        await made.ask(QUESTION)
-        await made.told(1)
-        assert cache(await made.ask(REWORDED)) == "hit; tier=semantic"
-        await leaving.aclose()
-        assert cache(await made.ask("How can I reset my password today?")) == "miss"
-        async with serving(socket, second):
-            made.mind = second
-            await made.told(1)  # what was kept meanwhile is told as soon as somebody listens
-            assert cache(await made.ask(REWORDED)) == "hit; tier=semantic"
+    async with caching_gateway(
+        upstream, policy=SEMANTIC, helper_socket=tmp_path / "nobody.sock"
+    ) as gateway:
+        told = [cache(await say(gateway, text)) for text in (FIRST, SECOND, FIRST)]
+        gauges = gateway.caches.gauges()  # type: ignore[union-attr]
+    assert told == ["miss", "miss", "hit; tier=local"]
+    [gauge] = [one for one in gauges if one.tier is CacheTier.SEMANTIC]
+    assert gauge.is_down
+    assert gauge.errors_total > 0
