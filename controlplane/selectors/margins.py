@@ -28,10 +28,12 @@ _READ = """
 SELECT value, ROUND(COALESCE(SUM(revenue), 0))::bigint,
     COALESCE(SUM(CASE WHEN is_attempt AND revenue IS NULL THEN 1 ELSE 0 END), 0)::bigint,
     COALESCE(SUM(cost), 0)::bigint, COALESCE(SUM(unknown), 0)::bigint,
-    SUM(is_attempt::int)::bigint
+    SUM(is_attempt::int)::bigint,
+    COALESCE(SUM(CASE WHEN revenue IS NULL THEN 0 ELSE tokens END), 0)::bigint
 FROM (
     SELECT {charge} AS value, TRUE AS is_attempt, c.cost_nanousd AS cost,
         (c.cost_nanousd IS NULL)::int AS unknown,
+        COALESCE(c.prompt_tokens, 0) + COALESCE(c.completion_tokens, 0) AS tokens,
         (COALESCE(c.prompt_tokens, 0)::numeric * v.customer_input_nanousd_per_mtok
             + COALESCE(c.completion_tokens, 0)::numeric * v.customer_output_nanousd_per_mtok
         ) / 1000000 AS revenue
@@ -40,7 +42,7 @@ FROM (
     WHERE r.organisation_id = %(home)s AND r.day >= %(first)s AND r.day <= %(last)s
         AND r.at >= %(since)s AND r.at < %(until)s
     UNION ALL
-    SELECT {correction}, FALSE, amount_nanousd, -(was_unknown::int), NULL
+    SELECT {correction}, FALSE, amount_nanousd, -(was_unknown::int), 0, NULL
     FROM controlplane_spendcorrection
     WHERE organisation_id = %(home)s AND at >= %(since)s AND at < %(until)s
 ) AS booked
@@ -50,7 +52,10 @@ GROUP BY value ORDER BY 4 DESC, value
 
 @dataclass(frozen=True, slots=True)
 class MarginLine:
-    """One group; what isn't known is left out of a sum and counted, by attempt."""
+    """One group; what isn't known is left out of a sum and counted, by attempt.
+
+    `tokens` are those of attempts with a revenue that is known.
+    """
 
     value: str
     revenue_nanousd: int
@@ -58,6 +63,18 @@ class MarginLine:
     cost_nanousd: int
     unknown_cost: int
     attempts: int
+    tokens: int = 0
+
+    @property
+    def revenue_nanousd_per_mtok(self) -> int | None:
+        """Of a million tokens that have a customer price; None if none has."""
+        return round(self.revenue_nanousd * 1_000_000 / self.tokens) if self.tokens else None
+
+    @property
+    def revenue_nanousd_per_attempt(self) -> int | None:
+        """Of an attempt that has a customer price; None if none has."""
+        known = self.attempts - self.unknown_revenue
+        return round(self.revenue_nanousd / known) if known > 0 else None
 
     @property
     def margin_nanousd(self) -> int | None:
