@@ -49,8 +49,9 @@ _encode = msgspec.json.Encoder().encode
 class Caching:
     """A request whose route has a cache policy. `found` is what it was answered from, if it was.
 
-    `leads` says that others wait for its answer. `compared` is a semantic hit that isn't used but
-    compared with the fresh answer. `vectors` is of requests for embeddings whose inputs are kept.
+    `leads` says that others wait for its answer, `made` is what of a fresh one was kept.
+    `compared` is a semantic hit that isn't used but compared with the fresh answer. `vectors` is of
+    requests for embeddings whose inputs are kept.
     """
 
     __slots__ = (
@@ -228,6 +229,7 @@ class Caching:
 
     def keep(self, exchange: "Exchange", attempt: Attempt, entry: Entry | None) -> None:
         """Keep an answer under what really gave it, and let those who wait for it have it."""
+        self.made = entry
         if entry is not None:
             key = self._key_of_answer(exchange, attempt)
             self.caches.keep(self.asked, key, entry)

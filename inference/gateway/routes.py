@@ -13,6 +13,7 @@ from inference.gateway.handlers.feedback import take_feedback
 from inference.gateway.handlers.health import answer_health, answer_ready
 from inference.gateway.handlers.messages import answer_messages, count_tokens
 from inference.gateway.handlers.models import list_models
+from inference.gateway.handlers.published import published_at
 from inference.gateway.handlers.responses import find_response, respond_to
 from inference.gateway.handlers.scores import rerank, score
 from inference.gateway.handlers.tokens import detokenize, tokenize
@@ -60,6 +61,8 @@ _OF_A_RESPONSE: Mapping[str, Mapping[str, Handler]] = {
 def find_handler(method: str, path: str) -> Handler:
     """The handler of a path and method, or PathNotFound or MethodNotAllowed."""
     methods = ROUTES.get(path) or _methods_of_a_response(path)
+    if methods is None and (published := published_at(path)) is not None:
+        methods = {"GET": published}
     if methods is None:
         raise PathNotFound
     handler = methods.get(method)
