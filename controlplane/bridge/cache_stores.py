@@ -59,6 +59,31 @@ def _most(values: Iterable[int | None]) -> int | None:
     return max((value for value in values if value is not None), default=None)
 
 
+@dataclass(frozen=True, slots=True)
+class PrefixCache:
+    """The engines' own caches of one pool, since its workers started."""
+
+    pool_id: str
+    workers: int
+    tokens: int
+    hits: int
+
+
+def prefix_caches(fleet: Fleet) -> Mapping[str, PrefixCache]:
+    """Of each pool whose workers tell: prompt tokens that were looked up, and those found."""
+    found: dict[str, PrefixCache] = {}
+    for process in fleet.vitals:
+        for gauge in process.workers:
+            tokens, hits = gauge.prefix_tokens_total, gauge.prefix_hits_total
+            if tokens is None or hits is None:
+                continue
+            known = found.get(gauge.pool_id, PrefixCache(gauge.pool_id, 0, 0, 0))
+            found[gauge.pool_id] = PrefixCache(
+                gauge.pool_id, known.workers + 1, known.tokens + tokens, known.hits + hits
+            )
+    return found
+
+
 def top_entries(fleet: Fleet, policies: Mapping[str, str]) -> Sequence[TopEntry]:
     """The entries of these policies that were hit most, over all processes.
 

@@ -19,6 +19,9 @@ from inference.contract.kinds import CacheOutcome, CacheTier
 SERVED = frozenset({CacheOutcome.HIT, CacheOutcome.STALE, CacheOutcome.JOINED})
 """Outcomes that were answered without asking a worker anew."""
 
+ASKED = SERVED | {CacheOutcome.MISS, CacheOutcome.CHECKED}
+"""Outcomes of requests for which a cache was looked into: the whole a hit rate is a part of."""
+
 STEPS = 100
 """Similarities are counted in steps of 0.01."""
 

@@ -10,6 +10,11 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        migrations.AddField(
+            model_name='livetraffic',
+            name='cached',
+            field=models.JSONField(default=dict),
+        ),
         migrations.CreateModel(
             name='CacheHour',
             fields=[

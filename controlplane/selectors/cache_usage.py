@@ -14,7 +14,7 @@ from django.db.models import QuerySet, Sum
 from django.db.models.functions import Trunc
 
 from controlplane.decisions.cache_calibration import Rate, Steps, rate_of
-from controlplane.decisions.cache_rollups import SERVED, Verdict
+from controlplane.decisions.cache_rollups import ASKED, SERVED, Verdict
 from controlplane.decisions.rollups import hour_of
 from controlplane.models import CacheHour, CacheSimilarity, FalseHit, Organisation, Route, UsageHour
 from controlplane.selectors.access import Access
@@ -37,8 +37,7 @@ _SPANS: Mapping[CacheRange, timedelta] = {
     CacheRange.MONTH: timedelta(days=30),
 }
 _SERVED = frozenset(one.value for one in SERVED)
-_ASKED = _SERVED | {CacheOutcome.MISS.value, CacheOutcome.CHECKED.value}
-"""Outcomes of requests for which a cache was looked into: the whole a hit rate is a part of."""
+_ASKED = frozenset(one.value for one in ASKED)
 
 _SUMS = (
     *("requests", "prompt_tokens", "completion_tokens", "saved_nanousd", "unknown_saved"),
@@ -163,6 +162,14 @@ def get_similarities(
         rows = rows.filter(route_id=route_id)
     found = rows.values_list("step", "verdict").annotate(total=Sum("requests"))
     return {(step, verdict): total for step, verdict, total in found}
+
+
+def get_saved_since(access: Access, organisation: Organisation, since: datetime) -> int | None:
+    """What caches saved since then; None where nothing they served has a price."""
+    rows = _hours(access, organisation, since, None).filter(outcome__in=_SERVED)
+    sums = rows.aggregate(n=Sum("requests"), saved=Sum("saved_nanousd"), no=Sum("unknown_saved"))
+    is_unknown = not sums["n"] or sums["no"] >= sums["n"]
+    return None if is_unknown else int(sums["saved"])
 
 
 def list_false_hits(access: Access, organisation: Organisation) -> QuerySet[FalseHit]:

@@ -76,7 +76,8 @@ class TrafficSeries:
 
     Rates are a second of the time the bucket has covered so far. `failures` are counts by error
     code, `shed_per_s` rates by class of what was sent away for want of room, `refused_per_s` by
-    reason of all that was turned away before any pool saw it, where there was any. Percentiles are
+    reason of all that was turned away before any pool saw it, where there was any,
+    `cache_hit_share` what caches served of all they were asked for. Percentiles are
     by share (0.5, 0.95, 0.99) in ms, of the bucket and as many before it as `percentile_window_s`
     takes, None where the values are too few. Money is nano-USD an hour.
     """
@@ -94,6 +95,7 @@ class TrafficSeries:
     output_token_ms: Mapping[float, Values]
     shed_per_s: Mapping[str, Values] = field(default_factory=dict)
     refused_per_s: Mapping[str, Values] = field(default_factory=dict)
+    cache_hit_share: Values = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,7 @@ class Summary:
     failures: Mapping[str, int] = field(default_factory=dict)
     shed: Mapping[str, int] = field(default_factory=dict)
     refused: Mapping[str, int] = field(default_factory=dict)
+    cache_hit_share: float | None = None
 
     def lacks_price(self, *, is_priced: bool) -> bool:
         """Whether 0 would be a lie: nothing was booked, and it had no price or there is none.
@@ -226,6 +229,7 @@ class Lines:
                 one: tuple(rate and rate.refused_per_s.get(one, 0.0) for rate in rates)
                 for one in sorted({one for tally in of_bin.values() for one in tally.refused})
             },
+            cache_hit_share=_of(rates, "cache_hit_share"),
         )
 
     def _values(self, of_bin: Mapping[int, Tally], read: Callable[[Tally], float]) -> Values:
@@ -302,6 +306,7 @@ class Tiles:
             failures={code: count for code, count in last.failures.items() if count},
             shed={priority: count for priority, count in last.shed.items() if count},
             refused={reason: count for reason, count in last.refused.items() if count},
+            cache_hit_share=rates.cache_hit_share if rates else None,
         )
 
     def _gauges(self, pool_id: str | None) -> list[dict[str, float | None]]:

@@ -40,6 +40,7 @@ class _Counts:
     output_token_ms: dict[int, int] = field(default_factory=dict)
     shed: dict[str, int] = field(default_factory=dict)
     refused: dict[str, int] = field(default_factory=dict)
+    cached: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -87,6 +88,9 @@ class TrafficCounter:
             _add_failure(counts, end)
             if not charges and (reason := reason_of(end.error_code)) is not None:
                 counts.refused[reason.value] = counts.refused.get(reason.value, 0) + 1
+        if end.cache is not None:
+            outcome = end.cache.outcome.value
+            counts.cached[outcome] = counts.cached.get(outcome, 0) + 1
         has_unknown_cost = False
         for charge in charges:
             usage, cost, its = charge.usage, charge.cost_nanousd, counts
@@ -182,4 +186,5 @@ def _record(at: int, place: _Place, counts: _Counts) -> Traffic:
         output_token_ms=dict(counts.output_token_ms),
         shed=dict(counts.shed),
         refused=dict(counts.refused),
+        cached=dict(counts.cached),
     )

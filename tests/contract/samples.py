@@ -253,6 +253,7 @@ VITALS = Vitals(
             first_token_ms={93: 3, 94: 1},
             output_token_ms={-3: 2, 60: 1},
             shed={"batch": 1},
+            cached={"hit": 2},
         ),
     ),
     workers=(
@@ -266,6 +267,8 @@ VITALS = Vitals(
             utilisation=87.5,
             memory_bytes=3_000_000_000,
             is_gpu=True,
+            prefix_tokens_total=4_000,
+            prefix_hits_total=1_000,
         ),
         WorkerGauges(worker_id="pool_p-1", pool_id="pool_p", at=1_764_500_000.5),
     ),

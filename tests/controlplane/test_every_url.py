@@ -105,7 +105,7 @@ def expected(path: Path, method: str) -> frozenset[str]:
 
 
 def _readers(path: Path, noun: str, act: str) -> frozenset[str]:
-    if act in ("log", "logs", "split"):
+    if act in ("log", "logs", "split", "what-if"):
         # what a worker prints is of everybody who uses the pool; what rules take is all traffic
         return WHOLE
     if act not in ("list", "history"):

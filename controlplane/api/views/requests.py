@@ -84,6 +84,7 @@ class RequestView(ListModelMixin, TenantView):
     pagination_class = ByTime
     filterset_class = RequestFilters
     query_parameters = frozenset((ORGANISATION.name,))
+    write_parameters = frozenset((ORGANISATION.name,))
     lookup_field = "event_id"
     lookup_value_regex = r"[A-Za-z0-9_.:-]{1,100}"
 

@@ -9,7 +9,13 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import reverse
 from django.utils import timezone
 
-from controlplane.bridge.cache_stores import TierState, tiers_of, top_entries
+from controlplane.bridge.cache_stores import (
+    PrefixCache,
+    TierState,
+    prefix_caches,
+    tiers_of,
+    top_entries,
+)
 from controlplane.bridge.vitals import read_fleet
 from controlplane.console.api_calls import reading
 from controlplane.console.cache_figures import (
@@ -34,7 +40,7 @@ from controlplane.console.formats import (
     tokens,
 )
 from controlplane.console.forms.caches import SavingsForm
-from controlplane.console.nouns import CACHES, PURGES, ROUTES
+from controlplane.console.nouns import CACHES, POOLS, PURGES, ROUTES
 from controlplane.console.pages import Crumb, Page
 from controlplane.console.views.caches import require_whole, tabs_for
 from controlplane.decisions.cache_calibration import Rate
@@ -48,6 +54,7 @@ from controlplane.selectors.cache_usage import (
 )
 from controlplane.selectors.caches import list_policies
 from controlplane.selectors.names import list_names
+from controlplane.selectors.pools import list_pools
 from inference.contract.vitals import TopEntry
 
 _SHOWN = 50
@@ -162,8 +169,25 @@ class SavingsPage(Page):
         return {
             "has_store": True,
             "stores": [store_line(one) for one in tiers_of(fleet)],
+            "engines": self._engines(prefix_caches(fleet)),
             "entries": [self._entry(one, by_id, names) for one in entries],
         }
+
+    def _engines(self, found: Mapping[str, PrefixCache]) -> Sequence[Mapping[str, str]]:
+        """The engines' own caches, a pool of the organisation's a row."""
+        mine = list_pools(self.scope.access).filter(organisation_id=self.scope.organisation.pk)
+        return [
+            {
+                "pool": pool.name,
+                "url": POOLS.detail_url(pool.pk),
+                "rate": f"{share(found[pool.pk].hits, found[pool.pk].tokens)} %"
+                if found[pool.pk].tokens
+                else UNKNOWN,
+                "tokens": count(found[pool.pk].tokens),
+                "workers": count(found[pool.pk].workers),
+            }
+            for pool in mine.filter(pk__in=list(found)).order_by("name")
+        ]
 
     def _entry(
         self, entry: TopEntry, policies: Mapping[str, str], routes: Mapping[str, str]

@@ -66,7 +66,7 @@ class WrongAnswerPage(FormPage):
             least = (one.after or {}).get("similarity_min")
             reach.append(Reach("Raises", f"the route's least similarity to {least}"))
         checks = [*checks_of(draft, PURGES.key)]
-        if is_served(use):
+        if is_served(self.row.cache):
             told = "Whoever asks the same is answered anew; a false hit is noted."
             checks.insert(0, Check("info", told))
         review = Review(

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.decisions.rollups import roll_up
-from inference.contract.events import Charge, End, Usage
-from inference.contract.kinds import Outcome, PriorityClass
+from inference.contract.events import CacheUse, Charge, End, Usage
+from inference.contract.kinds import CacheOutcome, Outcome, PriorityClass
 from inference.contract.vitals import TRAFFIC_BUCKET_S, Traffic
 from inference.decisions.histograms import bucket_of
 from inference.gateway.traffic import REPORTED_S, TrafficCounter
@@ -267,3 +267,11 @@ async def test_a_caller_without_a_valid_key_is_in_no_traffic(gateway: Gateway) -
     reply = await chat(gateway.port, token="hw_nobody.secret")
     assert reply.status == 401
     assert gateway.traffic.records(mono_s=0) == ()
+
+
+def test_what_a_cache_did_is_counted_by_outcome() -> None:
+    outcomes = (CacheOutcome.HIT, CacheOutcome.HIT, CacheOutcome.MISS)
+    ends = [at(0, cache=CacheUse("cpol_1", one)) for one in outcomes]
+    (record,) = counted(*ends, at(0))
+    assert record.cached == {"hit": 2, "miss": 1}
+    assert record.requests == 4
