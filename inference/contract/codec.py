@@ -55,6 +55,7 @@ _SECTION_RECORDS: Mapping[str, Any] = {
     "caches": snapshot.CachePolicyRecord,
     "purges": snapshot.PurgeRecord,
     "experiments": snapshot.ExperimentRecord,
+    "prompts": snapshot.PromptRecord,
 }
 
 _READERS: Mapping[tuple[str, int], Reader] = {
@@ -216,6 +217,7 @@ _INDEXES: Mapping[str, Callable[[Any], Any]] = {
     "caches": lambda record: record.id,
     "purges": lambda record: record.id,
     "experiments": lambda record: record.id,
+    "prompts": lambda record: record.id,
 }
 
 
