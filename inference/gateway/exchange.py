@@ -98,12 +98,9 @@ class Exchange:
         services, snapshot = self.services, self.snapshot
         if snapshot is None:
             raise NoCapacity("This gateway has no configuration yet.")
+        sent, now = self.downstream.headers.authorization, services.clock()
         self.identity = identify(
-            snapshot,
-            self.downstream.headers.authorization,
-            peppers=services.peppers,
-            now=services.clock(),
-            proofs=services.proofs,
+            snapshot, sent, peppers=services.peppers, now=now, proofs=services.proofs
         )
 
     async def understand(self) -> InferenceRequest:
