@@ -60,12 +60,4 @@ def find_prompt(
     snapshot: ConfigSnapshot, organisation_id: str, named: str, version: int | None
 ) -> PromptRecord | None:
     """A version of the prompt of this id or name, or the current one; None if there is none."""
-    for record in snapshot.prompts.values():
-        if record.organisation_id != organisation_id or named not in (
-            record.prompt_id,
-            record.name,
-        ):
-            continue
-        if record.version == version if version is not None else record.is_current:
-            return record
-    return None
+    return snapshot.filed.get((organisation_id, named), {}).get(version)

@@ -6,15 +6,18 @@ from typing import Any
 
 import pytest
 
+from inference.contract.codec import assemble, index_section
 from inference.contract.kinds import ExperimentUnit, Outcome, PromptRole
 from inference.contract.snapshot import (
     ConfigSnapshot,
     ExperimentRecord,
+    Manifest,
     PromptMessage,
     PromptRecord,
     TargetRecord,
     VariantRecord,
 )
+from inference.contract.wire import SECTIONS
 from tests.decisions.tried import EXPERIMENT, with_experiments
 from tests.inference.gateway.client import chat, post
 from tests.inference.gateway.rig import configuration, pool_record, route_record, running_gateway
@@ -45,8 +48,10 @@ def configured(
         pool_record("x", other_upstream.base_url, breaker_min_requests=1_000),
     ]
     snapshot = with_experiments(configuration(*pools, routes=(route_record("a"),)), *experiments)
-    prompts = {one.id: one for one in (FIRST, SECOND, PLAIN, STRANGER)}
-    return replace(snapshot, prompts=prompts)
+    sections = {name: index_section(name, ()) for name in SECTIONS}
+    sections["prompts"] = index_section("prompts", (FIRST, SECOND, PLAIN, STRANGER))
+    found = assemble(Manifest("L", 1, {}, 0.0), sections)
+    return replace(snapshot, prompts=found.prompts, filed=found.filed)
 
 
 def trying(control: str | None, other: str | None, **changes: object) -> ExperimentRecord:
