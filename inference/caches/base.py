@@ -10,6 +10,7 @@ from inference.contract.kinds import CacheTier, Endpoint
 from inference.contract.snapshot import CachePolicyRecord
 from inference.contract.values import frozen
 from inference.contract.vitals import TierGauge, TopEntry
+from inference.helper.client import DEADLINE_S
 
 
 @frozen
@@ -87,7 +88,7 @@ class Holding(Tier, Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
     """What tiers are made of. Without `store_url` there is no cache store, without `helper_socket`
-    no helper. `call_s` is what the store may take to answer.
+    no helper. `call_s` and `helper_s` are what these may take to answer.
     """
 
     data_key: bytes = field(repr=False)
@@ -97,3 +98,4 @@ class Parts:
     clock: Callable[[], float]
     call_s: float
     helper_socket: Path | None = None
+    helper_s: float = DEADLINE_S

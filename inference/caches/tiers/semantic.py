@@ -21,6 +21,11 @@ class SemanticTier:
         self._client = client
 
     @property
+    def client(self) -> HelperClient | None:
+        """The line to the helper, for its counts; None if there is to be none."""
+        return self._client
+
+    @property
     def is_up(self) -> bool:
         """Whether a question would be asked now."""
         return self._client is not None and self._client.is_up
@@ -52,7 +57,16 @@ class SemanticTier:
             return TierGauge(tier=self.kind, is_down=True)
         counts = self._client.counts
         errors = counts.late + counts.down + counts.busy + counts.dropped + counts.garbled
-        return TierGauge(tier=self.kind, errors_total=errors, is_down=not self._client.is_up)
+        held = self._client.gauge
+        return TierGauge(
+            tier=self.kind,
+            entries=None if held is None else held.entries,
+            bytes=None if held is None else held.bytes,
+            bytes_max=None if held is None else held.bytes_max,
+            evictions_total=None if held is None else held.evictions_total,
+            errors_total=errors,
+            is_down=not self._client.is_up,
+        )
 
     async def run(self) -> None:
         if self._client is None:
@@ -64,4 +78,6 @@ class SemanticTier:
 def build(parts: Parts) -> SemanticTier:
     """The semantic tier."""
     socket = parts.helper_socket
-    return SemanticTier(None if socket is None else HelperClient(socket))
+    if socket is None:
+        return SemanticTier(None)
+    return SemanticTier(HelperClient(socket, deadline_s=parts.helper_s))

@@ -172,6 +172,46 @@ def spends(organisation: Organisation, days: Sequence[int], cents: int) -> None:
         record_usage([end], now=at)
 
 
+def test_budgets_of_each_end_user_and_rolling_ones_are_foretold_too(
+    organisation: Organisation, actor: Actor
+) -> None:
+    each = create_budget(
+        actor,
+        organisation=organisation,
+        name="each",
+        scopes=[{"subject": "end_user", "subject_id": None}],
+        amount_nanousd=1_000 * CENT,
+        period="month",
+    )
+    rolling = create_budget(
+        actor,
+        organisation=organisation,
+        name="rolling",
+        scopes=[{"subject": "organisation", "subject_id": None}],
+        amount_nanousd=500 * CENT,
+        period="month",
+        is_rolling=True,
+    )
+    for one in (each, rolling):
+        begin_to_count(one, NOON.replace(day=1, hour=0))
+    for day in range(1, 16):
+        at = NOON.replace(day=day, hour=6)
+        ms = int(at.timestamp() * 1000)
+        origin = make_origin(organisation_id=organisation.pk, end_user="ann")
+        charges = (make_charge(cost_nanousd=40 * CENT),)
+        end = make_end(day, at_ms=ms, received_at_ms=ms, origin=origin, charges=charges)
+        record_usage([end], now=at)
+    found, said = asked(AlertKind.BUDGET_FORECAST, "budget", organisation.pk, NOON, 0)
+    (of_ann,) = (place for place in found if place.startswith(each.pk))
+    (of_all,) = (place for place in found if place.startswith(rolling.pk))
+    # 600 cents in 14.5 of 30 days; nobody keeps how evenly callers spend
+    assert found[of_ann] == [pytest.approx(124.1, abs=0.1)]
+    assert "four times in five" not in said[of_ann]
+    # nothing leaves within 7.5 days, and half of the 15 newest steps had 40
+    assert found[of_all] == [pytest.approx(100 * (600 + 15 * 40 * 8 / 15) / 500, rel=0.1)]
+    assert "in 7.5 days at the pace of the last, four times in five between" in said[of_all]
+
+
 def test_a_budget_that_will_be_passed_is_told_with_its_interval_before_it_is(
     budget: Budget,
     organisation: Organisation,

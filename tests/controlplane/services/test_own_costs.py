@@ -248,6 +248,9 @@ def test_a_margin_is_told_where_revenue_and_cost_are_known(world: World) -> None
             until=HOUR + timedelta(hours=1),
             group="model",
         )
+        for one in found:
+            assert one.revenue_nanousd_per_mtok == 140 * 1_000_000 // 40
+            assert one.revenue_nanousd_per_attempt == 140
         return [
             (one.revenue_nanousd, one.cost_nanousd, one.margin_nanousd, one.unknown_revenue)
             for one in found.lines

@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from redis.asyncio import Redis
 
@@ -46,6 +47,7 @@ def make_caches(
     store_url: str | None = None,
     local_bytes: int = 4 * 1024 * 1024,
     call_s: float = 5.0,
+    helper_socket: Path | None = None,
 ) -> Caches:
     """Caches of one process; a store has time to answer, however busy the machine."""
     return Caches(
@@ -56,6 +58,8 @@ def make_caches(
             embedding_bytes=local_bytes,
             clock=clock,
             call_s=call_s,
+            helper_socket=helper_socket,
+            helper_s=5.0,
         )
     )
 
@@ -96,6 +100,7 @@ async def caching_gateway(
     clock: Clock | None = None,
     store_url: str | None = None,
     call_s: float = 5.0,
+    helper_socket: Path | None = None,
     is_hot: bool = True,
 ) -> AsyncIterator[Gateway]:
     """A gateway whose route `m` goes to these upstreams in turn, and has the policy."""
@@ -105,7 +110,7 @@ async def caching_gateway(
         for name, upstream in zip("abc", upstreams, strict=False)
     ]
     snapshot = snapshot or cached_configuration(*pools, policy=policy)
-    caches = make_caches(clock, store_url=store_url, call_s=call_s)
+    caches = make_caches(clock, store_url=store_url, call_s=call_s, helper_socket=helper_socket)
     async with running(caches):
         async with running_gateway(snapshot, clock=clock, caches=caches, is_hot=is_hot) as gateway:
             gateway.u = 0.5
