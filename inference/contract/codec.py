@@ -55,6 +55,7 @@ _SECTION_RECORDS: Mapping[str, Any] = {
     "caches": snapshot.CachePolicyRecord,
     "purges": snapshot.PurgeRecord,
     "experiments": snapshot.ExperimentRecord,
+    "prompts": snapshot.PromptRecord,
 }
 
 _READERS: Mapping[tuple[str, int], Reader] = {
@@ -216,6 +217,7 @@ _INDEXES: Mapping[str, Callable[[Any], Any]] = {
     "caches": lambda record: record.id,
     "purges": lambda record: record.id,
     "experiments": lambda record: record.id,
+    "prompts": lambda record: record.id,
 }
 
 
@@ -254,6 +256,7 @@ def assemble(
         thrown=thrown,
         purged=_newest_epochs(fixed["purges"].values()),
         tested=_running(fixed["experiments"].values()),
+        filed=_filed(fixed["prompts"].values()),
         **fixed,
     )
 
@@ -277,3 +280,16 @@ def _running(
         if one.is_running:
             running.setdefault(one.route_id, []).append(one)
     return {route_id: tuple(those) for route_id, those in running.items()}
+
+
+def _filed(
+    prompts: Iterable[snapshot.PromptRecord],
+) -> Mapping[tuple[str, str], Mapping[int | None, snapshot.PromptRecord]]:
+    filed: dict[tuple[str, str], dict[int | None, snapshot.PromptRecord]] = {}
+    for one in prompts:
+        for called in (one.prompt_id, one.name):
+            versions = filed.setdefault((one.organisation_id, called), {})
+            versions[one.version] = one
+            if one.is_current:
+                versions[None] = one
+    return filed

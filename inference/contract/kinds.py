@@ -291,6 +291,15 @@ class ExperimentMode(Kind):
     BANDIT = "bandit"
 
 
+class PromptRole(Kind):
+    """Who a message of a prompt is from."""
+
+    SYSTEM = "system"
+    DEVELOPER = "developer"
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
 class DegradationStep(Kind):
     """What a route does less well to serve more, in the order in which steps are taken."""
 

@@ -74,6 +74,16 @@ def parameters_of(assignments: Assignments, *, is_stood_in: bool) -> Mapping[str
     return given
 
 
+def prompt_of(assignments: Assignments, *, is_stood_in: bool) -> str | None:
+    """The version of a prompt that a request gets by its variant, or the control's likewise."""
+    for one in assignments:
+        if one.variant is not None:
+            served = _served(one, is_stood_in=is_stood_in)
+            if served.prompt_version_id is not None:
+                return served.prompt_version_id
+    return None
+
+
 def cache_policy_of(route: RouteRecord, assignments: Assignments) -> str | None:
     """The id of the cache policy that bears on a request: its variant's, else the route's."""
     for one in assignments:
@@ -133,6 +143,8 @@ def _record(one: Assignment) -> dict[str, object]:
         record["variant"] = one.variant.id
         if one.variant.parameters:
             record["parameters"] = dict(one.variant.parameters)
+        if one.variant.prompt_version_id is not None:
+            record["prompt"] = one.variant.prompt_version_id
     if one.why_not is not None:
         record["why_not"] = one.why_not.value
     return record

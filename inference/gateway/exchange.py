@@ -32,6 +32,7 @@ from inference.gateway.dispatch import Placement, Prompt
 from inference.gateway.downstream import Downstream
 from inference.gateway.facts import NOTHING_KNOWN, facts_for
 from inference.gateway.identifiers import RANDOM_BITS, event_id
+from inference.gateway.prompts import check_variables, filled, with_room
 from inference.gateway.records import opening_record, origin_record
 from inference.gateway.refusals import refusal_of
 from inference.gateway.schemas import InferenceRequest, parse_request
@@ -97,20 +98,19 @@ class Exchange:
         services, snapshot = self.services, self.snapshot
         if snapshot is None:
             raise NoCapacity("This gateway has no configuration yet.")
+        sent, now = self.downstream.headers.authorization, services.clock()
         self.identity = identify(
-            snapshot,
-            self.downstream.headers.authorization,
-            peppers=services.peppers,
-            now=services.clock(),
-            proofs=services.proofs,
+            snapshot, sent, peppers=services.peppers, now=now, proofs=services.proofs
         )
 
     async def understand(self) -> InferenceRequest:
         """Read the body, or raise."""
         body = await self.downstream.read_body(self.services.body_limit_bytes)
         self.body_bytes = len(body)
-        self.request = parse_request(self.endpoint, body)
-        return self.request
+        self.request = request = parse_request(self.endpoint, body)
+        if "prompt" in request.members and self.endpoint is Endpoint.CHAT:
+            self.request = request = filled(self, request)
+        return request
 
     def make_plan(self, request: InferenceRequest) -> Plan:
         """Decide where it goes, or raise; the route's time limit runs from the arrival on."""
@@ -124,6 +124,8 @@ class Exchange:
         looked_at = None if way is None else way.looked_at
         if headers.wishes or looked_at:
             facts = facts_for(request, headers, identity=identity, looked_at=looked_at or ())
+        if way is not None and way.experiments:
+            facts = with_room(snapshot, way, request, facts)
         self.facts = facts
         decided = plan_request(
             snapshot,
@@ -140,6 +142,7 @@ class Exchange:
         self._route, self._rule_id = decided.route, decided.rule_id
         if decided.assignments:
             self.assignments = decided.assignments
+            check_variables(self, decided, request)
         if isinstance(decided, Refusal):
             raise refusal_of(decided, now=now)
         self.plan = decided
@@ -171,8 +174,7 @@ class Exchange:
 
         A worker that has failed this request is asked again after a pause, if there is time for it.
         """
-        services = self.services
-        dispatcher = services.dispatcher
+        services, dispatcher = self.services, self.services.dispatcher
         started = Moment(int(services.clock() * 1000), services.stopwatch())
         if services.snapshots.current is not self.snapshot:
             plan = still_on(self, plan)
