@@ -22,6 +22,7 @@ class AlertKind(StrEnum):
     SPEND_RATE = "spend_rate"
     BURN_RATE = "burn_rate"
     KV_USED = "kv_used"
+    CACHE_FALSE_HITS = "cache_false_hits"
 
 
 class AlertScope(StrEnum):
@@ -39,6 +40,16 @@ class Severity(StrEnum):
     CRITICAL = "critical"
     WARNING = "warning"
     NOTICE = "notice"
+
+
+class NoData(StrEnum):
+    """What a rule makes of a place of which nothing is known: it holds what is, ends an alert after
+    a while, or is an alert itself.
+    """
+
+    KEEP = "keep"
+    RESOLVE = "resolve"
+    ALERT = "alert"
 
 
 class EpisodeState(StrEnum):
@@ -65,6 +76,7 @@ class DeliveryKind(StrEnum):
     FIRED = "fired"
     REMINDED = "reminded"
     ESCALATED = "escalated"
+    WORSENED = "worsened"
     UPDATED = "updated"
     DIGEST = "digest"
     RESOLVED = "resolved"
@@ -265,6 +277,17 @@ TRAITS: Mapping[AlertKind, Traits] = {
         windows=(60, 3_600),
         window_s=300,
         has_history=True,
+    ),
+    AlertKind.CACHE_FALSE_HITS: Traits(
+        "False hits of caches",
+        "share of a route's checked hits by meaning that were false",
+        "%",
+        _ROUTES,
+        threshold=2.0,
+        least=0.1,
+        most=100.0,
+        windows=(3_600, 2_592_000),
+        window_s=86_400,
     ),
 }
 

@@ -24,6 +24,7 @@ _VERBS = {
     DeliveryKind.FIRED: "Firing",
     DeliveryKind.REMINDED: "Still firing",
     DeliveryKind.ESCALATED: "Nobody has taken it up",
+    DeliveryKind.WORSENED: "Critical now",
     DeliveryKind.UPDATED: "Firing",
     DeliveryKind.RESOLVED: "Resolved",
 }

@@ -47,7 +47,7 @@ def fill(apps, schema_editor):
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('controlplane', '0022_price_book'),
+        ('controlplane', '0023_caches'),
     ]
 
     operations = [

@@ -54,6 +54,7 @@ _DELIVERIES = {
 _TELLS = {
     DeliveryKind.FIRED.value: "an alert",
     DeliveryKind.REMINDED.value: "an alert, again",
+    DeliveryKind.WORSENED.value: "an alert that became critical",
     DeliveryKind.ESCALATED.value: "an alert nobody took up",
     DeliveryKind.UPDATED.value: "what was done about an alert",
     DeliveryKind.DIGEST.value: "several at once",
