@@ -26,6 +26,7 @@ from inference.gateway.admission import count_spared, end_and_settle, log_failur
 from inference.gateway.attempts import Attempt, Moment, charges_of, end_all
 from inference.gateway.auth import identify
 from inference.gateway.bridged import Bridged, within_reach
+from inference.gateway.cached import Caching
 from inference.gateway.dialects import DIALECTS, Dialect
 from inference.gateway.dispatch import Placement, Prompt
 from inference.gateway.downstream import Downstream
@@ -70,6 +71,7 @@ class Exchange:
     _origin_record: Origin | None = None
     degraded: tuple[DegradationStep, ...] = ()
     bridged: Bridged | None = None
+    caching: Caching | None = None
     is_out_of_retries = False
     tokens_not_generated: int | None = None
     assignments: tuple[Assignment, ...] = ()
@@ -84,7 +86,6 @@ class Exchange:
         self.trace = services.traces.begin(downstream.headers)
         self.snapshot = services.snapshots.current
         self.attempts: list[Attempt] = []
-        self._task = downstream.task
         services.metrics.arrived()
         downstream.watch(self._leave)
 
@@ -276,10 +277,11 @@ class Exchange:
 
     def interrupt(self, error: GatewayError) -> None:
         """End it from outside, wherever it waits; the pipeline finds the reason here."""
-        if self.is_closed or self.interruption is not None or self._task is None:
+        task = self.downstream.task
+        if self.is_closed or self.interruption is not None or task is None:
             return
         self.interruption = error
-        self._task.cancel()
+        task.cancel()
 
     async def close(
         self, outcome: Outcome, *, http_status: int, error: GatewayError | None = None
@@ -315,6 +317,8 @@ class Exchange:
             end = self._end(outcome, http_status, error, now_s)
             services.traffic.count(end, mono_s=now_s)
             services.traces.ended(self.trace, end, self.attempts)
+            if end.cache is not None:
+                services.metrics.caches.used(end.cache)
             try:
                 await services.books.close(end)
             except JournalUnavailable:
@@ -352,6 +356,7 @@ class Exchange:
             self.downstream.headers.client_request_id,
             self.decision(),
             exposures=settled(self, outcome) if self.assignments else (),
+            cache=None if self.caching is None else self.caching.use(self),
         )
 
     def decision(self) -> dict[str, object] | None:
@@ -367,6 +372,8 @@ class Exchange:
             record["trace_id"] = self.trace.trace_id
         if self.admission is not None:
             record |= self.admission.records()
+        if self.caching is not None:
+            record["cache"] = self.caching.record()
         return record
 
     def _origin(self) -> Origin:

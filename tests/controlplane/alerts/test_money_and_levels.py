@@ -9,13 +9,16 @@ import pytest
 from redis import Redis
 
 from controlplane.alerting.base import Facts, Grid, Question
+from controlplane.alerting.preview import preview
 from controlplane.alerting.registry import REGISTRY
 from controlplane.decisions.alert_kinds import AlertKind
+from controlplane.decisions.alerts import Terms
 from controlplane.models import Budget, Channel, Episode, LiveTraffic, LiveWorker, Organisation
-from controlplane.models.usage import UsageMinute
+from controlplane.models.usage import UsageHour, UsageMinute
 from controlplane.services.actors import Actor
 from controlplane.services.budget_accounts import begin_to_count
 from controlplane.services.budgets import create_budget
+from controlplane.services.keys import create_key
 from controlplane.services.usage import record_usage
 from tests.controlplane.alerts.conftest import Clock
 from tests.controlplane.alerts.sinks import Sink
@@ -83,6 +86,60 @@ def test_the_same_hour_is_that_of_peoples_clocks(organisation: Organisation) -> 
     found, said = asked(AlertKind.SPEND_RATE, "organisation", organisation.pk, now, 3_600)
     assert found[organisation.pk] == [0.0]
     assert "$0.50 (median)" in said[organisation.pk]
+
+
+def test_a_team_a_project_and_a_key_have_hours_of_their_own(
+    organisation: Organisation, actor: Actor
+) -> None:
+    home = organisation.pk
+    key = create_key(actor, organisation=organisation, name="app").key
+    project, ledgers = key.project, key.pk.partition("_")[2]
+    for back in range(11):
+        at = NOON - timedelta(days=back, minutes=30)
+        cost = (500 if back == 0 else 100) * CENT
+        UsageMinute.objects.create(
+            organisation_id=home,
+            minute=at,
+            route_id="",
+            pool_id="",
+            model_id="",
+            project_id=project.pk,
+            cost_nanousd=cost,
+        )
+        UsageHour.objects.create(
+            organisation_id=home,
+            hour=at.replace(minute=0),
+            dimension="key",
+            value=ledgers,
+            project_id=project.pk,
+            cost_nanousd=cost,
+        )
+    for scope, place in (("team", project.team_id), ("project", project.pk), ("key", key.pk)):
+        # a key's last whole hour is told for as long as the next is on
+        now = NOON + timedelta(minutes=20) if scope == "key" else NOON
+        found, said = asked(AlertKind.SPEND_RATE, scope, home, now, 3_600)
+        assert found[place] == [pytest.approx(40.0)]
+        assert said[place].startswith("$5.00 in the last hour")
+
+
+def test_the_past_of_spending_is_judged_by_what_each_moment_knew(
+    organisation: Organisation,
+) -> None:
+    home = organisation.pk
+    for back in range(1, 15):
+        spent(home, NOON - timedelta(days=back, hours=5), 100)
+    # five times the usual, from 7 to 8 o'clock of today
+    spent(home, NOON - timedelta(hours=5), 500)
+    question = Question("spend_rate", home, "organisation", None, 3_600)
+    found = preview(question, Terms(6.0, 0), NOON)
+    assert found.fired is not None
+    ((place, stretch),) = found.fired
+    assert place.id == home
+    begun = NOON - timedelta(hours=5) + timedelta(minutes=1)
+    assert (stretch.since, stretch.peak) == (begun, pytest.approx(40.0))
+    assert stretch.until == NOON - timedelta(hours=4) + timedelta(minutes=2)
+    alone, _ = asked(AlertKind.SPEND_RATE, "organisation", home, stretch.since, 3_600)
+    assert alone[home] == [pytest.approx(40.0)], "evaluated then it was the same"
 
 
 def test_of_a_new_organisation_nobody_knows_what_is_usual(organisation: Organisation) -> None:
