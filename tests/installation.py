@@ -18,6 +18,9 @@ from typing import Any
 
 import pytest
 
+from controlplane.local.places import make_places
+from tests.stock import take
+
 ROOT = Path(__file__).resolve().parents[1]
 READY_LINE = "Ctrl-C stops everything"
 POLL_S = 0.05
@@ -166,6 +169,8 @@ def start_installation(var: Path, **settings: str) -> Installation:
         "HEADWORKS_GATEWAY_PORT": str(free_port()),
         "HEADWORKS_GATEWAY_ADMIN_PORT": str(free_port()),
     }
+    # most tests need no semantic cache, and its helper takes a second of a core to start
+    ports["HEADWORKS_HELPER"] = "off"
     given = {f"HEADWORKS_{name}": value for name, value in settings.items()}
     environment = {**outer, **ports, **given, "HEADWORKS_VAR": str(var)}
     output = var.with_suffix(".out")
@@ -192,8 +197,11 @@ def running_installation(
 ) -> Iterator[Installation]:
     """An installation that is up inside the block and wholly gone after it.
 
+    A new one finds its database migrated, if there is such a one in stock.
     The end is one more test: the launcher gets this signal, and leaves nothing whatever it was.
     """
+    if not var.exists():
+        take(make_places(var))
     installation = start_installation(var, **settings)
     try:
         installation.wait_ready(within_s)

@@ -22,6 +22,7 @@ class AlertKind(StrEnum):
     SPEND_RATE = "spend_rate"
     BURN_RATE = "burn_rate"
     KV_USED = "kv_used"
+    CACHE_FALSE_HITS = "cache_false_hits"
 
 
 class AlertScope(StrEnum):
@@ -289,6 +290,17 @@ TRAITS: Mapping[AlertKind, Traits] = {
         windows=(60, 3_600),
         window_s=300,
         has_history=True,
+    ),
+    AlertKind.CACHE_FALSE_HITS: Traits(
+        "False hits of caches",
+        "share of a route's checked hits by meaning that were false",
+        "%",
+        _ROUTES,
+        threshold=2.0,
+        least=0.1,
+        most=100.0,
+        windows=(3_600, 2_592_000),
+        window_s=86_400,
     ),
 }
 

@@ -30,6 +30,7 @@ CONSOLE = "console"
 JOBS = "jobs"
 RECORDER = "recorder"
 FEED = "feed"
+HELPER = "helper"
 TASK = "task"
 
 

@@ -6,7 +6,7 @@ import controlplane.models.kinds
 
 
 class Migration(migrations.Migration):
-    dependencies = [("controlplane", "0022_price_book")]
+    dependencies = [("controlplane", "0024_usage_priced")]
 
     operations = [
         migrations.AddField("alertrule", "critical_at", models.FloatField(blank=True, null=True)),

@@ -111,6 +111,31 @@ class UsageNamed(UsageSums):
         ]
 
 
+class UsagePriced(Model):
+    """Attempts of one day of the organisation's zone by the version they were priced at.
+
+    What a version asks of customers never changes, so revenue follows from the tokens. An empty
+    `version_id` is of attempts without a price, and of corrections: those are cost alone.
+    `unpriced` counts attempts of unknown cost.
+    """
+
+    pk = CompositePrimaryKey(
+        *("organisation_id", "day", "version_id", "team_id", "project_id", "model_id", "pool_id")
+    )
+    organisation_id = TextField()
+    day = DateField()
+    version_id = TextField()
+    team_id = TextField()
+    project_id = TextField()
+    model_id = TextField()
+    pool_id = TextField()
+    attempts = BigIntegerField(default=0)
+    prompt_tokens = BigIntegerField(default=0)
+    completion_tokens = BigIntegerField(default=0)
+    cost_nanousd = BigIntegerField(default=0)
+    unpriced = BigIntegerField(default=0)
+
+
 class RuleMinute(Model):
     """How many requests a rule of a route took in one minute (UTC); what no rule took has no row.
 

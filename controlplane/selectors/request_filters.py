@@ -17,7 +17,14 @@ from django_filters import CharFilter, ChoiceFilter, FilterSet, IsoDateTimeFilte
 from controlplane.models import Request
 from controlplane.models.kinds import choices_of
 from controlplane.selectors.requests import within
-from inference.contract.kinds import Endpoint, Outcome, PriorityClass, RefusalReason, TaskClass
+from inference.contract.kinds import (
+    CacheOutcome,
+    Endpoint,
+    Outcome,
+    PriorityClass,
+    RefusalReason,
+    TaskClass,
+)
 from inference.decisions.outcomes import FIRST_OF_CALLER, LAST_OF_CALLER, REASONS
 
 SPANS: Mapping[str, timedelta] = {
@@ -133,6 +140,16 @@ class RequestFilters(FilterSet):
     )
     rule = TextFilter(
         label="Rule", field_name="rule_id", help_text="Id of the route's rule that decided."
+    )
+    cache = ChoiceFilter(
+        label="Cache",
+        choices=choices_of(CacheOutcome),
+        empty_label="Any",
+        field_name="cache__outcome",
+        help_text="What a cache did for it.",
+    )
+    entry = TextFilter(
+        label="Cache entry", field_name="cache__entry_id", help_text="Id of an entry of a cache."
     )
     since = IsoDateTimeFilter(
         label="From",

@@ -360,6 +360,24 @@ class ChargeKind(Kind):
     ESTIMATED = "estimated"
 
 
+class GuardKind(Kind):
+    """What may keep the answer to one question from answering one that lies near it."""
+
+    QUOTES = "quotes"
+    CODE = "code"
+    NUMBERS = "numbers"
+    NEGATION = "negation"
+    DATES = "dates"
+    UNITS = "units"
+    LANGUAGE = "language"
+    PERSONS = "persons"
+    QUESTIONS = "questions"
+    ANTONYMS = "antonyms"
+    NAMES = "names"
+    WORDS = "words"
+    ORDER = "order"
+
+
 class ProcessRole(Kind):
     """Which kind of process writes a vitals record."""
 

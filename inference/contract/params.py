@@ -260,6 +260,8 @@ FIXED_MEMBERS = frozenset(
     )
 )
 """Members of a body that no variant may replace: by them a request is read, routed and bounded."""
+ANSWER_BOUNDS = frozenset(("max_tokens", "max_completion_tokens", "max_output_tokens"))
+"""Members that bound an answer, by any endpoint's word for it: a variant only lowers what is so."""
 
 PRICE_FIELDS = (
     "input_nanousd_per_mtok",

@@ -17,6 +17,7 @@ from prometheus_client.core import (
 )
 
 from inference.contract.kinds import Outcome
+from inference.observability.experiment_metrics import ExperimentMetrics
 from inference.observability.queue_metrics import QueueMetrics
 
 NO_ROUTE = "none"
@@ -95,6 +96,7 @@ class GatewayMetrics:
         )
         self._registry = registry
         self.queue = QueueMetrics(registry)
+        self.experiments = ExperimentMetrics(registry)
         self._failed_attempts = Counter(
             "headworks_gateway_failed_attempts",
             "Attempts that a worker failed, whatever became of the request",

@@ -13,6 +13,7 @@ from tests.architecture.sources import ROOT
 POINTS = [
     (kinds.Strategy, "inference/decisions/routing", "strategies"),
     (kinds.DegradationStep, "inference/decisions/degradation", "steps"),
+    (kinds.GuardKind, "inference/decisions/guarding", "guards"),
     (kinds.Backend, "inference/workers", "backends"),
     (kinds.Provisioner, "inference/pools", "provisioners"),
     (PanelKind, "dashboards", "panels"),

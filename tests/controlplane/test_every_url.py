@@ -40,7 +40,7 @@ from tests.controlplane.url_places import (
     WITH_A_ROLE,
     WRITERS,
 )
-from tests.controlplane.url_rows import alert_rows, money_rows
+from tests.controlplane.url_rows import alert_rows, cache_rows, money_rows
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
@@ -52,7 +52,7 @@ PARAMETER = re.compile(r"\(\?P<(?P<name>\w+)>(?:\[[^\]]*\]|\\.|[^()])*\)|<(?:\w+
 SHOWING = {"list", "detail", "log", "entry", "export", "history"}
 
 
-_PLURALS = {"switch": "switches", "delivery": "deliveries"}
+_PLURALS = {"switch": "switches", "delivery": "deliveries", "cache-policy": "caches"}
 _NOUN = re.compile(
     "|".join(
         f"{_PLURALS.get(one, one + 's')}|{one}" for one in sorted(NOUNS, key=len, reverse=True)
@@ -168,6 +168,7 @@ def world(actor: Actor, make_standing_caller: Callable[..., Caller]) -> World:
         "route": admin.made("/routes/", route)["id"],
         "replay": admin.made("/replays/", draft)["id"],
         "limit": admin.made("/limits/", limit)["id"],
+        **cache_rows(admin),
         **alert_rows(admin),
         "service-level": admin.get("/routes/").json()["results"][0]["id"],
         "budget": admin.made("/budgets/", budget)["id"],

@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.models import Sum
 from django.utils import timezone
 
-from controlplane.models import UsageDay, UsageHour, UsageNamed
+from controlplane.models import UsageDay, UsageHour, UsageNamed, UsagePriced
 from controlplane.services.actors import Actor
 from controlplane.services.organisations import create_organisation, update_organisation
 from controlplane.services.usage import record_usage
@@ -29,7 +29,7 @@ THEN = date(2026, 10, 1)
 def rows() -> dict[str, Any]:
     return {
         model.__name__: sorted(model.objects.values_list(), key=repr)
-        for model in (UsageHour, UsageDay, UsageNamed)
+        for model in (UsageHour, UsageDay, UsageNamed, UsagePriced)
     }
 
 

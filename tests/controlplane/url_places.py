@@ -44,6 +44,8 @@ NOUNS: Mapping[str, Noun] = {
     # those here are of the canary project and of the key in it
     "limit": Noun(OF_A, OPERATORS),
     "budget": Noun(OF_A, FINANCE),
+    "cache-policy": Noun(OF_A, OPERATORS),
+    "purge": Noun(WHOLE, OPERATORS),
     "switch": Noun(OF_A, OPERATORS),
     "replay": Noun(WHOLE, OPERATORS),
     # whoever reads them may ask for one
@@ -95,6 +97,10 @@ PLACES: Mapping[str, frozenset[str]] = {
     "api-attention": WHOLE | {"admin of b"},
     "api-gateway-list": WITH_A_ROLE,
     "gateways": ADMINS | {"admin of b"},
+    **dict.fromkeys(
+        ("cache-savings", "api-cache-policy-savings", "api-cache-policy-false-hits"),
+        WHOLE | {"admin of b"},
+    ),
     "system": ADMINS | {"admin of b"},
     "api-system": ADMINS | {"admin of b"},
 }
@@ -108,4 +114,5 @@ WRITERS: Mapping[tuple[str, str], frozenset[str]] = {
     ("project", "create"): OPERATORS,
     ("key", "create"): OPERATORS,
     ("statement", "reopen"): ADMINS,
+    ("request", "wrong-answer"): OPERATORS,
 }

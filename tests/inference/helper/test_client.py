@@ -23,9 +23,11 @@ from inference.helper.messages import (
     Forget,
     Frames,
     GarbledFrame,
+    HelperGauge,
     Nearest,
     Ping,
     Remember,
+    SemanticQuery,
     frame_of,
     read_asked,
     read_told,
@@ -85,6 +87,7 @@ async def test_what_was_told_is_found_by_who_asks_in_its_partition(tmp_path: Pat
         await until(is_gone, "what was forgotten to be gone")
         assert await client.agree("yes", "yes") is True
         assert await client.agree("yes", "no") is False
+        assert client.gauge == HelperGauge()
         assert client.counts.late == client.counts.down == client.counts.dropped == 0
 
 
@@ -223,6 +226,8 @@ async def test_a_frozen_helper_costs_a_few_deadlines_and_is_back_once_it_thaws(
         frame_of(Remember(entry("a question"))),
         b"\x00\x00\x00\x05\x94\xa1n\x01\x02",
     ],
+    # what is remembered has a time, and a test has one name in all processes
+    ids=["http", "empty", "endless", "unknown", "not asked for", "cut short"],
 )
 async def test_nonsense_is_counted_and_does_no_harm(tmp_path: Path, said: bytes) -> None:
     socket = tmp_path / "helper.sock"
@@ -262,6 +267,33 @@ async def test_a_caller_who_talks_nonsense_is_cut_off_alone(tmp_path: Path) -> N
         assert server.counts.garbled == 0  # no frame at all
         assert await client.nearest(query("q")) is None
         assert client.counts.answered == 1
+
+
+async def test_a_question_that_fails_fails_alone(tmp_path: Path) -> None:
+    class Forgetful(Notebook):
+        def nearest(self, query: SemanticQuery) -> Nearest | None:
+            if query.text == "poison":
+                raise LookupError(query.text)
+            return super().nearest(query)
+
+        def agree(self, one: str, other: str) -> bool | None:
+            if one == "poison":
+                raise LookupError(one)
+            return super().agree(one, other)
+
+    socket = tmp_path / "helper.sock"
+    async with (
+        serving(socket, Forgetful()) as server,
+        calling(socket, deadline_s=0.3) as client,
+    ):
+        await until(lambda: client.is_up, "a helper")
+        assert await client.nearest(query("poison")) is None
+        comparing = asyncio.create_task(client.agree("poison", "cure"))
+        await until(lambda: server.counts.failed == 2, "both to fail")
+        assert await client.nearest(query("q")) is None
+        assert await client.agree("a", "a") is True
+        assert (client.counts.late, client.counts.answered) == (1, 2)
+        assert await comparing is None
 
 
 async def test_a_second_helper_does_not_take_the_socket(tmp_path: Path) -> None:
