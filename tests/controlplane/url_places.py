@@ -84,7 +84,9 @@ NOUNS: Mapping[str, Noun] = {
 }
 # What isn't one row of a noun: who gets an answer that isn't a refusal.
 PLACES: Mapping[str, frozenset[str]] = {
-    **dict.fromkeys(("status", "metrics", "api-schema", "api-docs"), ANYBODY),
+    **dict.fromkeys(("status", "api-schema", "api-docs"), ANYBODY),
+    # by the names of loopback alone, or with its token
+    "metrics": frozenset(),
     "slack-acts": frozenset(),
     "api-me": KNOWN,
     "me": KNOWN,
@@ -98,6 +100,7 @@ PLACES: Mapping[str, frozenset[str]] = {
     "usage": WITH_A_ROLE,
     "spend": WITH_A_ROLE,
     "api-spend": WITH_A_ROLE,
+    "api-budget-warnings": WITH_A_ROLE,
     "reports": WHOLE | {"admin of b"},
     "api-report-list": WHOLE | {"admin of b"},
     "report-files": WHOLE | {"admin of b"},

@@ -248,7 +248,7 @@ def test_a_margin_is_told_where_revenue_and_cost_are_known(world: World) -> None
             until=HOUR + timedelta(hours=1),
             group="model",
         )
-        for one in found:
+        for one in found.lines:
             assert one.revenue_nanousd_per_mtok == 140 * 1_000_000 // 40
             assert one.revenue_nanousd_per_attempt == 140
         return [
