@@ -9,7 +9,7 @@ import random
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from importlib import import_module
 
@@ -45,9 +45,11 @@ from inference.gateway.trace_sending import Receiver, TraceSender
 from inference.gateway.tracing import NoTraces, Tracer, Traces
 from inference.gateway.traffic import TrafficCounter
 from inference.gateway.wishes import Wishes
+from inference.helper.client import HelperClient
 from inference.journal import Journal
 from inference.limits.limiter import Limiter, make_limiter
 from inference.limits.running import background
+from inference.observability.helper_metrics import HelperReading
 from inference.observability.merging import families_of
 from inference.observability.metrics import GatewayMetrics
 from inference.observability.trace_metrics import TraceMetrics
@@ -286,7 +288,13 @@ def _caches(settings: Settings, metrics: GatewayMetrics) -> Caches:
         )
     )
     metrics.caches.watch(caches.gauges)
+    if (client := caches.semantic.client) is not None:
+        metrics.watch_helper(partial(_helper_reading, client))
     return caches
+
+
+def _helper_reading(client: HelperClient) -> HelperReading:
+    return HelperReading(asdict(client.counts), client.is_up)
 
 
 def check_settings(settings: Settings) -> None:

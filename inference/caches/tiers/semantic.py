@@ -21,6 +21,11 @@ class SemanticTier:
         self._client = client
 
     @property
+    def client(self) -> HelperClient | None:
+        """The line to the helper, for its counts; None if there is to be none."""
+        return self._client
+
+    @property
     def is_up(self) -> bool:
         """Whether a question would be asked now."""
         return self._client is not None and self._client.is_up
