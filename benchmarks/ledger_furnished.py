@@ -83,6 +83,8 @@ def furnish(actor: Actor, organisation: Organisation, first: date) -> None:
     with connection.cursor() as cursor:
         cursor.execute(_OWN, {"organisation": organisation.pk, "first": first})
         cursor.execute(_CORRECTED, {"organisation": organisation.pk, "rows": CORRECTIONS})
+        # as if each day had been recorded when it was
+        cursor.execute("UPDATE controlplane_usageday SET changed_at = day + interval '1 day'")
     for month in months_to_close(first):
         close_month(actor, organisation=organisation, month=month)
     for subject, period in BUDGETS.items():

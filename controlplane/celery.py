@@ -123,6 +123,11 @@ app.conf.beat_schedule = {
         "schedule": 3_600.0,
         "options": {"expires": 3_600},
     },
+    "forget-old-feedback": {
+        "task": "feedback.forget",
+        "schedule": 3_600.0,
+        "options": {"expires": 3_600},
+    },
     "calibrate-caches": {
         "task": "caches.calibrate",
         "schedule": 300.0,

@@ -95,7 +95,8 @@ def run_pools(settings: Settings, _arguments: argparse.Namespace) -> int:
 
 def run_helper(settings: HelperSettings) -> int:
     configure_logging(settings.log_level, process=HELPER)
-    # its libraries are loaded by this process alone
+    # its libraries are loaded by this process alone, and for vectors so short threads cost time
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     build = import_module("inference.helper.process").build_helper
     try:
         helper = build(settings)

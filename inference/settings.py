@@ -54,6 +54,9 @@ class Settings:
     trusts_trace_flags: bool = False
     traces_engines: bool = False
     limit_end_users: int = 20_000
+    cache_url: str | None = field(default=None, repr=False)
+    cache_local_bytes: int = 64 * _MIB
+    cache_embedding_bytes: int = 32 * _MIB
     helper_socket: Path | None = None
 
 
@@ -98,6 +101,10 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
         trace_ratio=_share(environ, "HEADWORKS_TRACE_RATIO", 0.01),
         trusts_trace_flags=environ.get("HEADWORKS_TRACE_TRUST", "0") == "1",
         traces_engines=environ.get("HEADWORKS_TRACE_ENGINES", "0") == "1",
+        cache_url=environ.get("HEADWORKS_CACHE_URL") or None,
+        cache_local_bytes=_integer(environ, "HEADWORKS_CACHE_LOCAL_MB", 64, 1, 65_536) * _MIB,
+        cache_embedding_bytes=_integer(environ, "HEADWORKS_CACHE_EMBEDDING_MB", 32, 1, 65_536)
+        * _MIB,
         limit_end_users=_integer(environ, "HEADWORKS_LIMIT_END_USERS", 20_000, 1, 10_000_000),
         helper_socket=_helper_socket(environ),
     )

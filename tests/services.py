@@ -48,7 +48,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
             _static_files(places.var).symlink_to(_static_files(Path(os.environ[_VAR])))
         else:
             os.environ[_DATABASE_URL] = _start_database(places, processes)
-            _static_files(places.var).mkdir()
+            _static_files(places.var).mkdir(exist_ok=True)
         stores = _stores(places)
         if _IS_WORKER or not shares:
             _start_stores(stores, places, processes)

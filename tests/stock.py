@@ -1,7 +1,8 @@
-"""A migrated database cluster, kept for later runs: `python -m tests.stock` makes it if need be.
+"""A migrated database cluster and the collected static files, kept for later runs.
 
-Migrating takes seconds, which every run, and every installation that tests start, would take. What
-it comes to is decided by the files this is keyed by. Who finds none migrates by itself.
+`python -m tests.stock` makes them if need be. Migrating and collecting take seconds, which every
+run, and every installation that tests start, would take. What they come to is decided by the files
+this is keyed by. Who finds none does it all by itself.
 """
 
 import base64
@@ -37,11 +38,12 @@ _ROOT = Path(__file__).resolve().parents[1]
 _KEPT = _ROOT / ".pytest_cache" / "stock"
 _MADE_OF = (
     *("controlplane/migrations", "controlplane/models", "controlplane/decisions"),
+    *("dashboards/static", "dashboards/static_files.py"),
     *("controlplane/settings.py", "controlplane/apps.py", "controlplane/local/postgres.py"),
     *("requirements.txt", "tests/stock.py"),
 )
 START_S = 90.0
-_MIGRATE_S = 300.0
+_COMMAND_S = 300.0
 _POLL_S = 0.01
 
 
@@ -50,28 +52,32 @@ def _kept() -> Path:
     found = hashlib.sha256()
     for name in _MADE_OF:
         place = _ROOT / name
-        for file in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+        for file in sorted(filter(_is_source, place.rglob("*"))) if place.is_dir() else [place]:
             found.update(f"{file.relative_to(_ROOT)}\0".encode() + file.read_bytes())
     return _KEPT / found.hexdigest()[:16]
 
 
+def _is_source(file: Path) -> bool:
+    return file.is_file() and "__pycache__" not in file.parts
+
+
 def take(places: Places) -> bool:
-    """Put a copy where an installation has its database; False if there is none to copy."""
+    """Put copies where a new installation has them; False if there are none to copy."""
     kept = _kept()
     if not kept.exists():
         return False
-    partial = places.postgres.with_name("postgres.copied")
+    partial = places.var / "copied"
     done = subprocess.run(["cp", "-a", kept, partial], capture_output=True, check=False)
-    if done.returncode != 0:
-        # another run has just made a newer one, of other files
-        shutil.rmtree(partial, ignore_errors=True)
-        return False
-    partial.rename(places.postgres)
-    return True
+    if done.returncode == 0:
+        for made in partial.iterdir():
+            made.rename(places.var / made.name)
+    # or another run has just made newer ones, of other files
+    shutil.rmtree(partial)
+    return done.returncode == 0
 
 
 def make() -> None:
-    """Make it unless it is there; others are removed."""
+    """Make them unless they are there; former ones are removed."""
     kept = _kept()
     if kept.exists():
         return
@@ -80,10 +86,15 @@ def make() -> None:
     with tempfile.TemporaryDirectory(dir=_KEPT) as folder:
         places = make_places(Path(folder))
         with _running(places) as server:
-            _migrate(server)
+            for command in (("migrate_safely",), ("collectstatic", "--no-input")):
+                _manage(server, *command)
             with psycopg.connect(server.url, autocommit=True, dbname="postgres") as connection:
                 connection.execute(f"CREATE DATABASE {MIGRATED} TEMPLATE headworks")
-        places.postgres.rename(kept)
+        whole = _KEPT / "whole"
+        whole.mkdir()
+        for part in (places.postgres, places.var / "static"):
+            part.rename(whole / part.name)
+        whole.rename(kept)
 
 
 @contextmanager
@@ -125,8 +136,8 @@ def random_key() -> str:
     return base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
 
 
-def _migrate(server: Postgres) -> None:
-    """Migrate by a process of its own, whose other settings are never used."""
+def _manage(server: Postgres, *arguments: str) -> None:
+    """Run a command in a process of its own, whose other settings are never used."""
     nowhere = f"unix://{server.places.var}/none.sock"
     settings = {
         "VAR": str(server.places.var),
@@ -137,11 +148,11 @@ def _migrate(server: Postgres) -> None:
         "KEY_PEPPERS": f"1:{random_key()}",
     }
     subprocess.run(
-        [sys.executable, "manage.py", "migrate_safely", "--verbosity", "0"],
+        [sys.executable, "manage.py", *arguments, "--verbosity", "0"],
         cwd=_ROOT,
         env=os.environ | {f"HEADWORKS_{name}": value for name, value in settings.items()},
         check=True,
-        timeout=_MIGRATE_S,
+        timeout=_COMMAND_S,
     )
 
 

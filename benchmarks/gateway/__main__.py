@@ -79,6 +79,8 @@ def main() -> None:
     show(results, loads)
     for (name, load), own in calls.items():
         thousands = sum(one.requests for one in results[name, load]) / 1_000
+        if not thousands:
+            continue
         print(f"\n{load}, {name}: of the store for 1,000 requests {told(own, thousands)}")
 
 

@@ -209,6 +209,11 @@ def publish(
     admin.publish(wire.SNAPSHOT_CHANGED, str(version))
 
 
+def routes_over(workers: Sequence[int]) -> Sequence[RouteRecord]:
+    """The routes of a configuration that is published, to be changed."""
+    return _records(workers, 1, (), 1)["routes"]  # type: ignore[return-value]
+
+
 def _records(
     workers: Sequence[int], version: int, tokens: Sequence[str], routes: int
 ) -> dict[str, tuple[object, ...]]:

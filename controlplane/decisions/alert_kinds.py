@@ -26,14 +26,17 @@ class AlertKind(StrEnum):
 
 
 class AlertScope(StrEnum):
-    """Where it is watched: the installation, organisations, or pools, routes or budgets, each
-    apart."""
+    """Where it is watched: the installation, organisations, or pools, routes, budgets, teams,
+    projects or keys, each apart."""
 
     ALL = "all"
     ORGANISATION = "organisation"
     POOL = "pool"
     ROUTE = "route"
     BUDGET = "budget"
+    TEAM = "team"
+    PROJECT = "project"
+    KEY = "key"
 
 
 class Severity(StrEnum):
@@ -105,7 +108,15 @@ _TRAFFIC = (AlertScope.ORGANISATION, AlertScope.ROUTE, AlertScope.POOL, AlertSco
 _POOLS = (AlertScope.POOL,)
 _BUDGETS = (AlertScope.BUDGET,)
 _ROUTES = (AlertScope.ROUTE,)
-_SPENDING = (AlertScope.ORGANISATION, AlertScope.ROUTE)
+_SPENDING = (
+    *(AlertScope.ORGANISATION, AlertScope.ROUTE),
+    *(AlertScope.TEAM, AlertScope.PROJECT, AlertScope.KEY),
+)
+NAMED_PLACES = (
+    *(AlertScope.POOL, AlertScope.ROUTE),
+    *(AlertScope.TEAM, AlertScope.PROJECT, AlertScope.KEY),
+)
+"""Places that are told with their kind: `pool mine`."""
 _WHOLE = (AlertScope.ORGANISATION, AlertScope.ALL)
 
 MOMENT = (0, 0)
@@ -253,6 +264,7 @@ TRAITS: Mapping[AlertKind, Traits] = {
         most=1_000.0,
         windows=(3_600, 3_600),
         window_s=3_600,
+        has_history=True,
     ),
     AlertKind.BURN_RATE: Traits(
         "Error budget burn",
@@ -265,6 +277,7 @@ TRAITS: Mapping[AlertKind, Traits] = {
         most=10_000.0,
         windows=(3_600, 259_200),
         window_s=3_600,
+        has_history=True,
     ),
     AlertKind.KV_USED: Traits(
         "KV cache used",

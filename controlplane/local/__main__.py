@@ -26,7 +26,7 @@ from controlplane.local.roles import (
     control_environment,
     plan_stores,
 )
-from controlplane.local.semantic_model import build_semantic_model, find_semantic_model
+from controlplane.local.semantic_model import fetch_semantic_model
 from controlplane.local.settings import load_local_settings
 from controlplane.local.status import show_status
 from controlplane.local.terminal import Terminal
@@ -73,7 +73,7 @@ def _do(told: Namespace, environ: Mapping[str, str]) -> int:
         return restore(environ, told.file, allowed)
     if told.command == "manage":
         return manage(environ, told.arguments)
-    simple = {"engine": build, "semantic-model": fetch_semantic_model, "status": status}
+    simple = {"engine": build, "semantic-model": semantic_model, "status": status}
     return simple[told.command](environ)
 
 
@@ -100,10 +100,9 @@ def build(environ: Mapping[str, str]) -> int:
     return 0
 
 
-def fetch_semantic_model(environ: Mapping[str, str]) -> int:
+def semantic_model(environ: Mapping[str, str]) -> int:
     """Fetch the semantic cache's embedder, and print where it is."""
-    folder = find_semantic_model(environ)
-    build_semantic_model(folder, partial(print, flush=True))
+    folder = fetch_semantic_model(environ, partial(print, flush=True))
     print(f"embedder {folder}", flush=True)
     return 0
 

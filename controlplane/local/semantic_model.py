@@ -61,8 +61,20 @@ def find_semantic_model(environ: Mapping[str, str], files: tuple[ModelFile, ...]
     return cache_folder(environ) / "embedders" / f"{NAME}-{digest}"
 
 
+def fetch_semantic_model(environ: Mapping[str, str], tell: Tell) -> Path:
+    """Fetch the pinned embedder if it isn't there, 150 MB, and name its folder.
+
+    Raises LocalProblem; also if the user's own folder isn't there, which is theirs to fill.
+    """
+    folder = find_semantic_model(environ)
+    if environ.get("HEADWORKS_HELPER_MODEL") and not folder.is_dir():
+        raise LocalProblem(f"HEADWORKS_HELPER_MODEL={folder} is no folder")
+    build_semantic_model(folder, tell)
+    return folder
+
+
 def build_semantic_model(folder: Path, tell: Tell, files: tuple[ModelFile, ...] = FILES) -> None:
-    """Fetch the embedder if it isn't there, 150 MB; raises LocalProblem."""
+    """Fetch these files into a folder that isn't there yet; raises LocalProblem."""
     if folder.is_dir():
         return
     try:

@@ -25,9 +25,9 @@ ON CONFLICT ({KEY}) DO UPDATE SET {ADDED}
 """
 
 CORRECT = f"""
-INSERT INTO controlplane_usagepriced AS kept ({KEY}, cost_nanousd, unpriced)
+INSERT INTO controlplane_usagepriced AS kept ({KEY}, {", ".join(SUMS)})
 SELECT c.organisation_id, (c.at AT TIME ZONE COALESCE(o.time_zone, 'UTC'))::date, '', c.team_id,
-    c.project_id, c.model_id, c.pool_id, sum(c.amount_nanousd),
+    c.project_id, c.model_id, c.pool_id, 0, 0, 0, sum(c.amount_nanousd),
     -count(*) FILTER (WHERE c.was_unknown)
 FROM controlplane_spendcorrection AS c
 LEFT JOIN controlplane_organisation AS o ON o.id = c.organisation_id

@@ -6,7 +6,7 @@ import controlplane.models.kinds
 
 
 class Migration(migrations.Migration):
-    dependencies = [("controlplane", "0024_usage_priced")]
+    dependencies = [("controlplane", "0025_days_changed")]
 
     operations = [
         migrations.AddField("alertrule", "critical_at", models.FloatField(blank=True, null=True)),

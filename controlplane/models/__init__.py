@@ -21,6 +21,7 @@ from controlplane.models.cache_usage import CacheHour, CacheSimilarity, FalseHit
 from controlplane.models.caches import CachePolicy, Purge
 from controlplane.models.channels import Channel, Delivery, RuleChannel, SlackCall
 from controlplane.models.corrections import Repricing, RepricingState, SpendCorrection
+from controlplane.models.feedback import Feedback
 from controlplane.models.gateways import GatewaySetting
 from controlplane.models.gpu_costs import GpuPrice, OwnCost
 from controlplane.models.idempotency import KeptAnswer
@@ -82,6 +83,7 @@ __all__ = [
     "Delivery",
     "Episode",
     "FalseHit",
+    "Feedback",
     "GatewaySetting",
     "GpuPrice",
     "Installation",

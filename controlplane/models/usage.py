@@ -15,6 +15,7 @@ from django.db.models import (
     Model,
     TextField,
 )
+from django.db.models.functions import Now
 
 
 class UsageSums(Model):
@@ -70,7 +71,8 @@ class UsageHour(UsageSums):
 class UsageDay(UsageSums):
     """Usage of one day of the organisation's zone by one dimension's value and project.
 
-    `label` is the value's name when last seen that day.
+    `label` is the value's name when last seen that day. `changed_at` is when anything was last
+    added, by the database's clock, at the beginning of the statement that did.
     """
 
     pk = CompositePrimaryKey("organisation_id", "day", "dimension", "value", "project_id")
@@ -80,6 +82,7 @@ class UsageDay(UsageSums):
     value = TextField()
     project_id = TextField(default="")
     label = TextField(default="")
+    changed_at = DateTimeField(db_default=Now())
 
     class Meta:
         indexes = [

@@ -30,7 +30,11 @@ SELECT value, ROUND(COALESCE(SUM(
     COALESCE(SUM(attempts) FILTER (WHERE
         v.customer_input_nanousd_per_mtok IS NULL OR v.customer_output_nanousd_per_mtok IS NULL
     ), 0)::bigint,
-    SUM(cost)::bigint, SUM(unpriced)::bigint, SUM(attempts)::bigint
+    SUM(cost)::bigint, SUM(unpriced)::bigint, SUM(attempts)::bigint,
+    COALESCE(SUM(prompt + completion) FILTER (WHERE
+        v.customer_input_nanousd_per_mtok IS NOT NULL
+        AND v.customer_output_nanousd_per_mtok IS NOT NULL
+    ), 0)::bigint
 FROM (
     SELECT {column} AS value, version_id, SUM(prompt_tokens) AS prompt,
         SUM(completion_tokens) AS completion, SUM(cost_nanousd) AS cost, SUM(unpriced) AS unpriced,
@@ -45,7 +49,10 @@ GROUP BY value ORDER BY 4 DESC, value
 
 @dataclass(frozen=True, slots=True)
 class MarginLine:
-    """One group; what isn't known is left out of a sum and counted, by attempt."""
+    """One group; what isn't known is left out of a sum and counted, by attempt.
+
+    `tokens` are those of attempts with a revenue that is known.
+    """
 
     value: str
     revenue_nanousd: int
@@ -53,6 +60,18 @@ class MarginLine:
     cost_nanousd: int
     unknown_cost: int
     attempts: int
+    tokens: int = 0
+
+    @property
+    def revenue_nanousd_per_mtok(self) -> int | None:
+        """Of a million tokens that have a customer price; None if none has."""
+        return round(self.revenue_nanousd * 1_000_000 / self.tokens) if self.tokens else None
+
+    @property
+    def revenue_nanousd_per_attempt(self) -> int | None:
+        """Of an attempt that has a customer price; None if none has."""
+        known = self.attempts - self.unknown_revenue
+        return round(self.revenue_nanousd / known) if known > 0 else None
 
     @property
     def margin_nanousd(self) -> int | None:

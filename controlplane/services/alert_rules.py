@@ -17,7 +17,7 @@ from controlplane.decisions.alert_kinds import (
     value_words,
 )
 from controlplane.errors import Invalid
-from controlplane.models import AlertRule, Budget, Organisation, Pool, Route
+from controlplane.models import AlertRule, Budget, Key, Organisation, Pool, Project, Route, Team
 from controlplane.services import edits, rows
 from controlplane.services.actors import Actor
 from controlplane.services.episodes import end_episodes
@@ -152,7 +152,7 @@ def delete_alert_rule(actor: Actor, *, rule_id: str, expected_version: int | Non
 
 
 def find_place(organisation: Organisation | None, scope: str, asked: str | None) -> str | None:
-    """The id of the one pool, route or budget that is meant, by its id or name.
+    """The id of the one place that is meant, by its id or name.
 
     None is each of them, or the whole.
 
@@ -162,11 +162,14 @@ def find_place(organisation: Organisation | None, scope: str, asked: str | None)
         AlertScope.POOL.value: Pool,
         AlertScope.ROUTE.value: Route,
         AlertScope.BUDGET.value: Budget,
+        AlertScope.TEAM.value: Team,
+        AlertScope.PROJECT.value: Project,
+        AlertScope.KEY.value: Key,
     }
     if asked is None:
         return None
     if scope not in kinds:
-        raise Invalid.field("scope_id", "Only pools, routes and budgets are named; leave this out.")
+        raise Invalid.field("scope_id", "The whole of something has no name; leave this out.")
     found = kinds[scope]._default_manager.all()
     if organisation is not None:
         found = found.filter(organisation=organisation)

@@ -15,7 +15,10 @@ def add_up(
     sums: Sequence[str],
     label: bool = False,
 ) -> None:
-    """Add to the rows in the order given; the last label that isn't empty stays."""
+    """Add to the rows in the order given; the last label that isn't empty stays.
+
+    Those with a label are days, which know when they were last added to.
+    """
     if not rows:
         return
     table = model._meta.db_table
@@ -24,6 +27,7 @@ def add_up(
     changes = [f"{name} = {table}.{name} + EXCLUDED.{name}" for name in sums]
     if label:
         changes.append(f"label = COALESCE(NULLIF(EXCLUDED.label, ''), {table}.label)")
+        changes.append("changed_at = statement_timestamp()")
     statement = (
         f"INSERT INTO {table} ({columns}) SELECT {columns} "
         f"FROM json_populate_recordset(NULL::{table}, %s::json) "

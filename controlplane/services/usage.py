@@ -49,9 +49,10 @@ from controlplane.selectors.usage_recording import get_names, get_zones, list_re
 from controlplane.services.budget_accounts import add_spending, hold_counting, sum_spending
 from controlplane.services.budget_effects import add_effects
 from controlplane.services.cache_usage import add_cache_use
+from controlplane.services.feedback import write_feedback
 from controlplane.services.requests import insert_requests
 from controlplane.services.upserts import add_up
-from inference.contract.events import End
+from inference.contract.events import End, Feedback
 
 NO_STARTS: Mapping[str, int] = {}
 
@@ -92,15 +93,16 @@ def record_usage(
     poisons: Sequence[Poison] = (),
     starts: Mapping[str, int] = NO_STARTS,
     *,
+    said: Sequence[Feedback] = (),
     now: datetime,
 ) -> Recorded:
     """Record a batch in one transaction; what is in the ledger already changes nothing.
 
     `starts` are journals that have let go of their ends up to a number: no mark waits for those.
     Every writer takes locks in one order: requests, minutes, rules, hours, days, names, versions,
-    budgets' accounts, their effects, caches, marks, each by key. All is summed before the first
-    roll-up is written: two recorders add to the same rows, and each waits from there on for the
-    other's commit.
+    budgets' accounts, their effects, caches, feedback, marks, each by key. All is summed before the
+    first roll-up is written: two recorders add to the same rows, and each waits from there on for
+    the other's commit.
     Raises what the database raises; then nothing of the batch is recorded.
     """
     with transaction.atomic():
@@ -114,28 +116,35 @@ def record_usage(
         add_spending(spendings, now=now)
         add_effects(effects)
         add_cache_use(caches)
+        write_feedback(said)
         _set_aside(poisons, now)
-        marks = _advance_marks(_told_of(ends, new, poisons), starts, now)
+        marks = _advance_marks(_told_of(ends, new, said, poisons), starts, now)
     return Recorded(requests=len(new), marks=marks)
 
 
 @dataclass(slots=True)
 class _Told:
-    """What a batch has of one journal: all ends, and those of them that were new or set aside."""
+    """What a batch has of one journal: all ends, those of them that were new or set aside, and
+    feedback, which is counted among them.
+    """
 
     seqs: list[int] = field(default_factory=list)
     new: list[int] = field(default_factory=list)
+    said: list[int] = field(default_factory=list)
     set_aside: list[int] = field(default_factory=list)
 
 
 def _told_of(
-    ends: Iterable[End], new: Iterable[End], poisons: Iterable[Poison]
+    ends: Iterable[End], new: Iterable[End], said: Iterable[Feedback], poisons: Iterable[Poison]
 ) -> dict[str, _Told]:
     told: dict[str, _Told] = defaultdict(_Told)
     for end in ends:
         told[end.journal].seqs.append(end.seq)
     for end in new:
         told[end.journal].new.append(end.seq)
+    for one in said:
+        told[one.journal].seqs.append(one.seq)
+        told[one.journal].said.append(one.seq)
     for journal, seq in (poison.place for poison in poisons if poison.place):
         told[journal].seqs.append(seq)
         told[journal].set_aside.append(seq)
@@ -146,6 +155,7 @@ def _move(row: JournalMark, told: _Told, start: int) -> None:
     """Take in what was recorded; what the journal let go of stays missing, if it ever was here."""
     before, seqs = progress_of(row), told.seqs
     row.recorded += len(told.new)
+    row.recorded += sum(not is_committed(before, seq) for seq in set(told.said))
     row.set_aside += sum(not is_committed(before, seq) for seq in set(told.set_aside))
     # what the journal had let go of may be fed all the same, by another copy
     row.skipped -= sum(is_committed(before, seq) for seq in told.new)

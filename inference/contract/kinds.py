@@ -229,7 +229,11 @@ class CacheTier(Kind):
 
 
 class CacheScope(Kind):
-    """Whose requests may be answered from one another's; `shared` is everybody of all."""
+    """Whose requests may be answered from one another's.
+
+    Up to an organisation's each route has its own; `shared` is the organisation's, and all routes
+    of the policy together. Nothing is ever shared between organisations.
+    """
 
     KEY = "key"
     PROJECT = "project"
@@ -285,6 +289,15 @@ class ExperimentMode(Kind):
     FIXED = "fixed"
     SHADOW = "shadow"
     BANDIT = "bandit"
+
+
+class PromptRole(Kind):
+    """Who a message of a prompt is from."""
+
+    SYSTEM = "system"
+    DEVELOPER = "developer"
+    USER = "user"
+    ASSISTANT = "assistant"
 
 
 class DegradationStep(Kind):

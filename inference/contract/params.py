@@ -249,6 +249,13 @@ MAX_RAMP_STEPS = 50
 MAX_RUNNING_EXPERIMENTS = 10
 """On one route: each is looked at for each of its requests."""
 MAX_PARAMETERS = 20
+VARIABLE_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
+"""Of a prompt's variable."""
+MAX_PROMPT_MESSAGES = 20
+MAX_PROMPT_CHARS = 100_000
+MAX_PROMPT_VARIABLES = 50
+MAX_COMMENT_BYTES = 1_024
+"""Of what somebody writes about an answer."""
 MAX_PARAMETER_CHARS = 4_096
 PARAMETER_PATTERN = r"^[a-z][a-z0-9_]{0,63}$"
 FIXED_MEMBERS = frozenset(

@@ -158,9 +158,10 @@ SECTIONS = (
     "caches",
     "purges",
     "experiments",
+    "prompts",
 )
 
 LATER_SECTIONS = frozenset(
-    {"gateways", "limits", "budgets", "switches", "caches", "purges", "experiments"}
+    {"gateways", "limits", "budgets", "switches", "caches", "purges", "experiments", "prompts"}
 )
 """Sections that manifests written before they existed lack: then they are empty."""

@@ -9,7 +9,7 @@ from enum import StrEnum
 from hashlib import blake2b
 
 from inference.contract.events import Exposure
-from inference.contract.kinds import ExperimentUnit
+from inference.contract.kinds import Endpoint, ExperimentUnit
 from inference.contract.params import WHOLE_BP
 from inference.contract.snapshot import ExperimentRecord, VariantRecord
 from inference.contract.values import frozen
@@ -65,7 +65,8 @@ def _assigned(experiment: ExperimentRecord, case: Circumstances, u: float) -> As
     at = case.at
     if experiment.ends_at is not None and experiment.ends_at <= at:
         return Assignment(experiment, why_not=Unexposed.OVER)
-    if case.facts.endpoint not in _TESTED:
+    endpoint = case.facts.endpoint
+    if endpoint not in _TESTED or (endpoint is not Endpoint.CHAT and _has_prompts(experiment)):
         return Assignment(experiment, why_not=Unexposed.ENDPOINT)
     if case.facts.target_id is not None:
         return Assignment(experiment, why_not=Unexposed.TARGET_ASKED_FOR)
@@ -76,6 +77,11 @@ def _assigned(experiment: ExperimentRecord, case: Circumstances, u: float) -> As
         return Assignment(experiment, why_not=Unexposed.NO_UNIT)
     unit_id = unit_digest(experiment.organisation_id, experiment.unit, raw)
     return assign_unit(experiment, unit_id, at)
+
+
+def _has_prompts(experiment: ExperimentRecord) -> bool:
+    """Whether it is about prompts, which only chats have."""
+    return any(one.prompt_version_id is not None for one in experiment.variants)
 
 
 def assign_unit(experiment: ExperimentRecord, unit_id: str, at: float) -> Assignment:

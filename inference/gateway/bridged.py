@@ -61,7 +61,7 @@ def within_reach(
         return plan
     try:
         for is_stood_in in {one.stands_in for one in plan.targets if one.bridge is not None}:
-            in_other_words(exchange, varied(plan, request, is_stood_in=is_stood_in))
+            in_other_words(exchange, varied(exchange, plan, request, is_stood_in=is_stood_in))
     except Untranslatable as problem:
         assert exchange.snapshot is not None
         assert exchange.identity is not None

@@ -16,6 +16,8 @@ def disclosed(exchange: "Exchange") -> Headers:
     headers: Headers = () if exchange.admission is None else exchange.admission.headers()
     if exchange.degraded:
         headers += ((b"x-headworks-degraded", ",".join(exchange.degraded).encode()),)
+    if exchange.caching is not None:
+        headers += exchange.caching.headers(exchange)
     attempts, identity = exchange.attempts, exchange.identity
     if exchange.assignments and identity is not None and Scope.DEBUG in identity.scopes:
         headers += variant_headers(exchange)

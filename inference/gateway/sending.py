@@ -99,7 +99,7 @@ async def ask(
     planned, plan = attempt.planned, exchange.plan
     address, pool, bridge = attempt.address, planned.pool, planned.bridge
     if exchange.assignments and plan is not None:
-        request = varied(plan, request, is_stood_in=planned.stands_in)
+        request = varied(exchange, plan, request, is_stood_in=planned.stands_in)
     if bridge is not None:
         request = in_other_words(exchange, request, traits).asked
     callers, number = exchange.downstream.headers, attempt.number

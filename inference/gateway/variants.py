@@ -1,6 +1,7 @@
 """A request as the variant it is served by has it, and what is told of its part in experiments."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -9,9 +10,10 @@ from inference.contract.events import Exposure
 from inference.contract.kinds import Outcome
 from inference.contract.params import ANSWER_BOUNDS
 from inference.contract.values import changed
-from inference.decisions.arms import exposures_of, parameters_of
-from inference.decisions.plan import Plan
+from inference.decisions.arms import exposures_of, parameters_of, prompt_of
+from inference.decisions.plan import Plan, PlannedTarget
 from inference.gateway.headers import Headers
+from inference.gateway.prompts import with_prompt
 from inference.gateway.schemas import InferenceRequest
 from inference.gateway.trimming import may_be_trimmed, trimmed
 
@@ -19,12 +21,17 @@ if TYPE_CHECKING:
     from inference.gateway.exchange import Exchange
 
 
-def varied(plan: Plan, request: InferenceRequest, *, is_stood_in: bool) -> InferenceRequest:
-    """The request with the members that its variants set, or the control that stands in for one.
+def varied(
+    exchange: "Exchange", plan: Plan, request: InferenceRequest, *, is_stood_in: bool
+) -> InferenceRequest:
+    """The request with what its variants set: prompt and members; or the control that stands in.
 
     Bounds of an answer are set in the words of its endpoint, and only ever lower what the caller
     and the route allow: limits and budgets have counted on that.
     """
+    version_id = prompt_of(plan.assignments, is_stood_in=is_stood_in)
+    if version_id is not None and exchange.snapshot is not None:
+        request = with_prompt(exchange.snapshot, request, version_id)
     given = parameters_of(plan.assignments, is_stood_in=is_stood_in)
     if not given:
         return request
@@ -41,6 +48,14 @@ def varied(plan: Plan, request: InferenceRequest, *, is_stood_in: bool) -> Infer
     allowed = plan.output_tokens_max // max(plan.facts.answers, 1)
     most = max(min(*bounds, allowed), 1)
     return trimmed(request, endpoint=plan.facts.endpoint, most=most)
+
+
+def of_one_variant(plan: Plan, asked: PlannedTarget) -> Plan:
+    """The plan with targets of whoever is asked already: a control that helped a slow variant would
+    make it look as quick.
+    """
+    same = tuple(one for one in plan.targets if one.stands_in is asked.stands_in)
+    return replace(plan, targets=same)
 
 
 def opened(exchange: "Exchange") -> tuple[Exposure, ...]:

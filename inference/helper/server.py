@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 import structlog
 
@@ -94,6 +94,7 @@ class HelperServer:
         self._questions: deque[tuple[_Caller, AskNearest | Ping]] = deque()
         self._comparisons: deque[tuple[_Caller, AskAgree]] = deque()
         self._later: deque[Remember | Forget] = deque()
+        self._callers: set[_Caller] = set()
         self._has_work = asyncio.Event()
         self._has_comparison = asyncio.Event()
 
@@ -103,7 +104,7 @@ class HelperServer:
             loop = asyncio.get_running_loop()
             partial = self._socket.with_suffix(f".{os.getpid()}")
             partial.unlink(missing_ok=True)
-            server = await loop.create_unix_server(lambda: _Caller(self._take), str(partial))
+            server = await loop.create_unix_server(self._called, str(partial))
             partial.chmod(_SOCKET_MODE)
             # in one step, so that there is no moment without a socket while one replaces another
             partial.replace(self._socket)
@@ -113,7 +114,14 @@ class HelperServer:
             finally:
                 comparing.cancel()
                 server.close()
+                for caller in tuple(self._callers):
+                    caller.close()
                 self._socket.unlink(missing_ok=True)
+
+    def _called(self) -> "_Caller":
+        caller = _Caller(self._take, self._callers.discard)
+        self._callers.add(caller)
+        return caller
 
     def _take(self, caller: "_Caller", payload: bytes) -> None:
         """Take one message; raises GarbledFrame."""
@@ -209,8 +217,11 @@ class HelperServer:
 class _Caller(asyncio.Protocol):
     """One gateway process's connection."""
 
-    def __init__(self, take: "Callable[[_Caller, bytes], None]") -> None:
+    def __init__(
+        self, take: "Callable[[_Caller, bytes], None]", left: "Callable[[_Caller], None]"
+    ) -> None:
         self._take = take
+        self._left = left
         self._frames = Frames()
         self._transport: asyncio.WriteTransport | None = None
         self._is_full = False
@@ -220,9 +231,17 @@ class _Caller(asyncio.Protocol):
         if self._transport is not None and not self._transport.is_closing() and not self._is_full:
             self._transport.write(frame)
 
+    def close(self) -> None:
+        """Hang up."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._left(self)
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)
-        self._transport = transport
+        # uvloop's are none by their class
+        self._transport = cast(asyncio.WriteTransport, transport)
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -230,8 +249,7 @@ class _Caller(asyncio.Protocol):
                 self._take(self, payload)
         except GarbledFrame as error:
             log.warning("a caller can't be understood", error=str(error))
-            if self._transport is not None:
-                self._transport.abort()
+            self.close()
 
     def pause_writing(self) -> None:
         self._is_full = True

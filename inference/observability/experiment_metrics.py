@@ -1,4 +1,4 @@
-"""What experiments' requests come to. Labels are bounded by configuration."""
+"""What experiments' requests come to, and feedback. Labels are bounded by configuration."""
 
 from prometheus_client import CollectorRegistry, Counter
 
@@ -23,6 +23,12 @@ class ExperimentMetrics:
             registry=registry,
         )
 
+        self._feedback = Counter(
+            "headworks_gateway_feedback",
+            "Feedback on answers that was written down",
+            registry=registry,
+        )
+
     def exposed(self, exposure: Exposure) -> None:
         """Count a request that took part and has ended."""
         served = exposure.served_variant_id
@@ -30,6 +36,10 @@ class ExperimentMetrics:
             "none" if served is None else "assigned" if served == exposure.variant_id else "control"
         )
         self._exposures.labels(exposure.experiment_id, exposure.variant_id, by).inc()
+
+    def feedback_taken(self) -> None:
+        """Count feedback that was written down."""
+        self._feedback.inc()
 
     def unexposed(self, experiment_id: str, reason: str) -> None:
         """Count one that took no part."""

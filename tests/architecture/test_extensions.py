@@ -16,6 +16,7 @@ POINTS = [
     (kinds.GuardKind, "inference/decisions/guarding", "guards"),
     (kinds.Backend, "inference/workers", "backends"),
     (kinds.Provisioner, "inference/pools", "provisioners"),
+    (kinds.CacheTier, "inference/caches", "tiers"),
     (PanelKind, "dashboards", "panels"),
     (AlertKind, "controlplane/alerting", "measures"),
     (ChannelKind, "controlplane/notify", "channels"),

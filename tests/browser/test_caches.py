@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from controlplane.models import CacheHour, CachePolicy, Organisation, Role, Route, User
+from controlplane.models import CacheHour, CachePolicy, Role, Route, User
 from controlplane.services.actors import Actor
 from controlplane.services.caches import create_policy
 from controlplane.services.pools import create_pool
@@ -95,12 +95,31 @@ def gateway(policy_id: str, route_id: str) -> Vitals:
     )
 
 
-def a_route(actor: Actor, home: Organisation, policy: CachePolicy) -> Route:
-    """A route that has the policy, and a pool for it."""
-    told = {"provisioner": "static", "addresses": ["http://127.0.0.1:9000/v1"]}
-    pool = create_pool(actor, organisation=home, name="mine", model="gpt-x", **told)
+def a_day_of_traffic(console: Console, actor: Actor) -> tuple[CachePolicy, Route]:
+    """A route with a policy, and all that the recorder heard of it and of its gateway."""
+    home = console.organisation
+    policy = create_policy(
+        actor, organisation=home, name="by meaning", tiers=["local", "shared", "semantic"]
+    )
+    pool = create_pool(
+        actor,
+        organisation=home,
+        name="mine",
+        model="gpt-x",
+        provisioner="static",
+        addresses=["http://127.0.0.1:9000/v1"],
+    )
     targets = [TargetChoice(pool, 1)]
-    return create_route(actor, organisation=home, name="chat", targets=targets, cache_policy=policy)
+    route = create_route(
+        actor, organisation=home, name="chat", targets=targets, cache_policy=policy
+    )
+    ends = kept(int(time.time() * 1000), policy.pk, route.pk)
+    console.traffic(*ends)
+    told = codec.encode_vitals(gateway(policy.pk, route.pk))
+    console.store.set(wire.vitals_key("gw-1/0"), told, ex=600)
+    rows = CacheHour.objects.filter(organisation_id=home.pk)
+    wait_until(lambda: sum(one.requests for one in rows.all()) == len(ends), 60, "all is recorded")
+    return policy, route
 
 
 def test_a_policy_is_made_its_savings_read_and_an_entry_purged(
@@ -119,17 +138,7 @@ def test_a_policy_is_made_its_savings_read_and_an_entry_purged(
     page.get_by_role("button", name="Review changes").click()
     expect(page.locator("main")).to_contain_text("tagged fresh")
     visitor.look_at("cache-policy-review", shots)
-    policy = create_policy(
-        actor, organisation=home, name="by meaning", tiers=["local", "shared", "semantic"]
-    )
-    route = a_route(actor, home, policy)
-    now_ms = int(time.time() * 1000)
-    ends = kept(now_ms, policy.pk, route.pk)
-    console.traffic(*ends)
-    told = codec.encode_vitals(gateway(policy.pk, route.pk))
-    console.store.set(wire.vitals_key("gw-1/0"), told, ex=600)
-    rows = CacheHour.objects.filter(organisation_id=home.pk)
-    wait_until(lambda: sum(one.requests for one in rows.all()) == len(ends), 60, "all is recorded")
+    policy, route = a_day_of_traffic(console, actor)
     visitor.go("/caches/")
     expect(page.locator("tbody tr")).to_have_count(1)
     visitor.look_at("caches", shots)

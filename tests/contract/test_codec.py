@@ -86,7 +86,7 @@ OLD_FILES = {
 # what these hold is data, not fields
 MAPPINGS = {
     *("sections", "engine_arguments", "inflight", "decision"),
-    *("failures", "first_token_ms", "output_token_ms"),
+    *("failures", "first_token_ms", "output_token_ms", "refused"),
     *("worker_restarts", "prefill_tokens", "breakers"),
     *("queued", "oldest_wait_ms", "degraded", "shed", "refused", "cached", "ttl_s", "parameters"),
 }
@@ -271,7 +271,7 @@ def test_a_kind_outside_the_vocabulary_is_refused() -> None:
         codec.decode_section("routes", data.replace(b'"least_work"', b'"clairvoyant"'))
 
 
-@pytest.mark.parametrize("name", ["prompts", "", "key", "keys2/7f"])
+@pytest.mark.parametrize("name", ["feedback", "", "key", "keys2/7f"])
 def test_an_unknown_section_is_refused(name: str) -> None:
     with pytest.raises(CodecError, match="unknown section"):
         codec.decode_section(name, b'{"v":1,"d":[]}')

@@ -140,7 +140,7 @@ class AlertRuleSerializer(SharedSerializer):
         required=False,
         allow_null=True,
         max_length=255,
-        help_text="Name or id of one pool, route or budget; shown as the id. Null: each one apart.",
+        help_text="Name or id of the one that is meant; shown as the id. Null: each one apart.",
     )
     scope_name = serializers.CharField(read_only=True, allow_null=True)
     threshold = serializers.FloatField(

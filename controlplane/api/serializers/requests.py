@@ -5,7 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from controlplane.api.serializers.strict import NanoUsdField
-from controlplane.models import Charge, Request
+from controlplane.models import Charge, Feedback, Request
 from controlplane.models.keys import key_pk
 from controlplane.models.kinds import cache_outcomes, cache_tiers, outcomes
 from inference.contract.kinds import ChargeKind, Endpoint, Outcome
@@ -141,6 +141,22 @@ class ChargeSerializer(serializers.Serializer[Charge]):
     cost_max_nanousd = NanoUsdField(allow_null=True)
 
 
+class FeedbackSerializer(serializers.Serializer[Feedback]):
+    """What one rater said of the answer; null is unsaid."""
+
+    at = serializers.DateTimeField()
+    key_id = KeyIdField()
+    rater = serializers.CharField(
+        allow_null=True, help_text="Whom the caller names; null is the caller."
+    )
+    score = serializers.FloatField(allow_null=True, help_text="From -1 to 1.")
+    label = serializers.CharField(allow_null=True)
+    comment = serializers.CharField(allow_null=True)
+    is_completed = serializers.BooleanField(
+        allow_null=True, help_text="Whether the task was completed."
+    )
+
+
 class RequestDetailSerializer(RequestSerializer):
     gateway = serializers.CharField()
     lineage = serializers.CharField(help_text="Of the configuration it was served by.")
@@ -148,6 +164,7 @@ class RequestDetailSerializer(RequestSerializer):
     output_tokens_max = serializers.IntegerField(allow_null=True)
     decision = serializers.DictField(allow_null=True, help_text="Why it went where it went.")
     charges = ChargeSerializer(many=True)
+    feedback = FeedbackSerializer(many=True, help_text="The newest first.")
 
     def to_representation(self, instance: Request) -> dict[str, Any]:
         """The same, with attempts of which nobody knows how long they took."""

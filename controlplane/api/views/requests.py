@@ -19,6 +19,7 @@ from controlplane.api.serializers.requests import RequestDetailSerializer, Reque
 from controlplane.api.views.tenants import TenantView, named
 from controlplane.errors import Invalid
 from controlplane.models import Organisation, Request
+from controlplane.selectors.feedback import list_feedback
 from controlplane.selectors.organisations import list_organisations
 from controlplane.selectors.request_filters import RequestFilters
 from controlplane.selectors.requests import (
@@ -100,6 +101,7 @@ class RequestView(ListModelMixin, TenantView):
         """Read one request with its charges and its decision record."""
         found = get_request(self.access, organisation_asked(self).pk, event_id)
         found.charges = list(list_charges(self.access, found))  # type: ignore[attr-defined]
+        found.feedback = list(list_feedback(self.access, found))  # type: ignore[attr-defined]
         return Response(RequestDetailSerializer(found).data)
 
     @extend_schema(

@@ -39,6 +39,9 @@ _SCOPES = {
     AlertScope.POOL.value: "one pool, or each",
     AlertScope.ROUTE.value: "one route, or each",
     AlertScope.BUDGET.value: "one budget, or each",
+    AlertScope.TEAM.value: "one team, or each",
+    AlertScope.PROJECT.value: "one project, or each",
+    AlertScope.KEY.value: "one key, or each",
     AlertScope.ORGANISATION.value: "the whole organisation",
     AlertScope.ALL.value: "the whole installation",
 }
@@ -142,7 +145,7 @@ class AlertRuleForm(SharedForm):
         label="Which one",
         required=False,
         max_length=255,
-        help_text="Name or id of a pool, route or budget. Empty: each one apart.",
+        help_text="Name or id of the one that is meant. Empty: each one apart.",
     )
     window_s = ChoiceField(
         label="In how long",

@@ -16,9 +16,9 @@ from controlplane.console.icons import icon
 from controlplane.console.lists import NUMBER, NameColumn, NounTable, WhenColumn, when
 from controlplane.console.nouns import ALERT_RULES, ALERTS, CHANNELS, DELIVERIES
 from controlplane.decisions.alert_kinds import (
+    NAMED_PLACES,
     TRAITS,
     AlertKind,
-    AlertScope,
     ChannelKind,
     DeliveryKind,
     DeliveryState,
@@ -94,7 +94,7 @@ def state_of_alert(row: Any) -> State:
 def place_of(row: Episode) -> str:
     """`pool mine`; what is one of a kind by its own name."""
     name = row.subject_name or row.subject_id
-    return f"{row.scope} {name}" if row.scope in (AlertScope.POOL, AlertScope.ROUTE) else name
+    return f"{row.scope} {name}" if row.scope in NAMED_PLACES else name
 
 
 def state_of_channel(row: Channel) -> State:

@@ -15,7 +15,15 @@ from controlplane.console.api_calls import reading
 from controlplane.console.creating import CreatePage
 from controlplane.console.deleting import DeletePage
 from controlplane.console.details import DetailPage, Fact
-from controlplane.console.formats import NO_PRICE, UNKNOWN, count, dollars, minute, signed_dollars
+from controlplane.console.formats import (
+    NO_PRICE,
+    UNKNOWN,
+    count,
+    dollars,
+    minute,
+    money,
+    signed_dollars,
+)
 from controlplane.console.forms.repricings import GpuPriceForm
 from controlplane.console.lists import NUMBER, Empty, ListPage, NounTable, WhenColumn
 from controlplane.console.nouns import GPU_PRICES
@@ -118,6 +126,8 @@ class MarginPage(Page):
                     "name": names.get(line.value, line.value),
                     "attempts": count(line.attempts),
                     "revenue": _partly(line.revenue_nanousd, line.unknown_revenue, line.attempts),
+                    "per_mtok": _unit(line.revenue_nanousd_per_mtok),
+                    "per_attempt": _unit(line.revenue_nanousd_per_attempt),
                     "cost": _partly(line.cost_nanousd, line.unknown_cost, line.attempts),
                     "margin": UNKNOWN
                     if line.margin_nanousd is None
@@ -137,6 +147,10 @@ def _partly(nanousd: int, unknown: int, attempts: int) -> str:
     if unknown >= attempts:
         return "not known"
     return f"{dollars(nanousd)} and {count(unknown)} unknown"
+
+
+def _unit(nanousd: int | None) -> str:
+    return UNKNOWN if nanousd is None else money(nanousd)
 
 
 def _told(line: CostLine, group: str, names: Mapping[str, str]) -> Mapping[str, str]:
@@ -175,6 +189,9 @@ def _totals(lines: Sequence[CostLine]) -> Mapping[str, str] | None:
         "hours": f"{seconds / _HOUR_S:,.2f}",
         "idle": f"{100 * idle / seconds:.1f}",
         "own": dollars(_round(sum(known))) if len(known) == len(lines) else "not known",
+        "hour": dollars(_round(round(sum(known) * _HOUR_S / seconds)))
+        if len(known) == len(lines)
+        else "not known",
     }
 
 

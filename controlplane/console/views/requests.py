@@ -40,6 +40,7 @@ from controlplane.console.texts import as_text
 from controlplane.console.waterfall import draw
 from controlplane.models import Charge, Request
 from controlplane.models.keys import key_pk
+from controlplane.selectors.feedback import list_feedback
 from controlplane.selectors.names import list_names
 from controlplane.selectors.request_filters import EVER, RequestFilters
 from controlplane.selectors.requests import (
@@ -160,6 +161,7 @@ def request_detail(request: HttpRequest, scope: Scope, event_id: str) -> HttpRes
         "lines": price_lines(charges),
         "decision": None if row.decision is None else as_text(row.decision),
         "budgets": budgets_of_request(scope, row),
+        "feedback": list_feedback(scope.access, row),
         "cache_facts": cache_facts(row, _policy_name(scope, row)),
         "is_from_cache": is_served(row.cache) and bool((row.cache or {}).get("entry_id")),
         "may_purge": scope.access.may_write("purges", scope.organisation.pk),

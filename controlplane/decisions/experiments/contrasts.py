@@ -80,8 +80,11 @@ class Contrast:
         one, other = self.control.standard_error, self.treatment.standard_error
         if (not one and not other) or one is None or other is None:
             return inf
-        shares = one**4 / (self.control.n - 1) + other**4 / (self.treatment.n - 1)
-        return (one * one + other * other) ** 2 / shares
+        # by shares of the larger: fourth powers of small errors vanish
+        most = max(one, other)
+        one, other = (one / most) ** 2, (other / most) ** 2
+        shares = one * one / (self.control.n - 1) + other * other / (self.treatment.n - 1)
+        return (one + other) ** 2 / shares
 
     def score(self, factor: float = 1.0, offset: float = 0.0) -> float | None:
         """How many standard errors the treatment is above `factor` times the control plus `offset`.

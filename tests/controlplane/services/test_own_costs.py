@@ -15,7 +15,7 @@ from controlplane.services.gpu_prices import create_gpu_price
 from controlplane.services.models import create_model
 from controlplane.services.organisations import create_organisation
 from controlplane.services.own_costs import compute_hour, hours_to_compute
-from controlplane.services.pools import create_pool
+from controlplane.services.pools import create_pool, update_pool
 from controlplane.services.prices import create_price
 from controlplane.services.usage import record_usage
 from inference.contract.events import PriceUsed, Usage
@@ -200,6 +200,24 @@ def test_after_a_long_time_hours_are_caught_up_with_in_their_order(world: World)
 
 
 @pytest.mark.slow
+def test_another_gpu_is_priced_from_the_hour_after_the_change_on(world: World) -> None:
+    ahead = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+    for changes in ({"gpu_type": "L4"}, {"gpu_type": "H100", "gpus_per_worker": 4}):
+        update_pool(world.actor, pool_id=world.pool.pk, changes=changes)
+    for hour in (HOUR, ahead):
+        world.worker(0, 60, hour)
+        compute_hour(hour, hour)
+    rows = OwnCost.objects.filter(kind="idle").order_by("hour")
+    assert [(one.gpu_type, one.gpu_seconds, one.own_nanousd) for one in rows] == [
+        ("H100", 7_200.0, 1_500_000_000),
+        ("H100", 14_400.0, 3_000_000_000),
+    ]
+    update_pool(world.actor, pool_id=world.pool.pk, changes={"gpu_type": None})
+    compute_hour(HOUR, HOUR)
+    assert rows.first().own_nanousd == 1_500_000_000
+
+
+@pytest.mark.slow
 def test_what_a_removed_pool_cost_stays(world: World) -> None:
     world.worker(0, 1)
     compute_hour(HOUR, HOUR)
@@ -230,6 +248,9 @@ def test_a_margin_is_told_where_revenue_and_cost_are_known(world: World) -> None
             until=HOUR + timedelta(hours=1),
             group="model",
         )
+        for one in found.lines:
+            assert one.revenue_nanousd_per_mtok == 140 * 1_000_000 // 40
+            assert one.revenue_nanousd_per_attempt == 140
         return [
             (one.revenue_nanousd, one.cost_nanousd, one.margin_nanousd, one.unknown_revenue)
             for one in found.lines

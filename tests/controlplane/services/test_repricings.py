@@ -214,17 +214,6 @@ def test_one_that_cannot_be_done_fails_and_all_others_have_their_turn(world: Wor
     assert list(states) == ["failed", "ready", "ready"]
 
 
-def test_a_page_that_is_done_twice_corrects_once(world: World) -> None:
-    priced(world)
-    world.record(KNOWN)
-    job = world.reprice()
-    world.book(job)
-    Repricing.objects.update(state=RepricingState.BOOKING, cursor=None)
-    step(job.pk)
-    assert SpendCorrection.objects.count() == 1
-    assert sums()[0] == (30, 0, 1, 1)
-
-
 def test_an_unknown_cost_becomes_known_where_it_was_counted(world: World) -> None:
     world.record(UNKNOWN, {**UNKNOWN, "pool_id": "pool_2"}, tags=("a", "b"))
     assert [one[:2] for one in sums()] == [(0, 1)] * 4

@@ -11,7 +11,7 @@ from inference.contract.events import Exposure
 from inference.contract.kinds import ExperimentUnit, LimitSubject, LimitUnit, LimitWindow
 from inference.contract.snapshot import ConfigSnapshot, ExperimentRecord, LimitRecord
 from inference.decisions.experiments import unit_digest
-from tests.decisions.experiments import EXPERIMENT, with_experiments
+from tests.decisions.tried import EXPERIMENT, with_experiments
 from tests.inference.gateway.client import BASE, chat, request_bytes, send
 from tests.inference.gateway.rig import (
     DEBUG_TOKEN,

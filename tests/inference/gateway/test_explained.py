@@ -45,8 +45,8 @@ from inference.gateway.attempts import Attempt, Moment
 from inference.gateway.dispatch import Dispatcher, Prompt
 from inference.workers.connections import Connections
 from inference.workers.registry import OFFERS
-from tests.decisions.experiments import EXPERIMENT, with_experiments
 from tests.decisions.fleets import KEY, MODEL, PRICE, configured, pool
+from tests.decisions.tried import EXPERIMENT, with_experiments
 
 NOW, NOW_S = 1_764_500_000.0, 100.0
 REQUESTS = 1_000

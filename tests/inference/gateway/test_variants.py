@@ -15,7 +15,7 @@ from inference.contract.snapshot import (
     TargetRecord,
     VariantRecord,
 )
-from tests.decisions.experiments import EXPERIMENT, with_experiments
+from tests.decisions.tried import EXPERIMENT, with_experiments
 from tests.inference.gateway.client import BASE, chat, opened, post, request_bytes, streaming
 from tests.inference.gateway.rig import (
     DEBUG_TOKEN,
@@ -170,6 +170,19 @@ async def test_a_stream_that_breaks_was_served_and_one_left_before_content_was_n
         await gateway.wait_ended(2)
         assert assigned_and_served(gateway.books.ends[1]) == ("var_b", None)
         assert gateway.books.ends[1].outcome is Outcome.CANCELLED
+
+
+async def test_a_slow_variant_is_not_helped_by_its_control(
+    upstream: Upstream, other_upstream: Upstream
+) -> None:
+    other_upstream.play(Behaviour(delay_ms=400))
+    route = route_record("a", hedge_after_ms=20)
+    snapshot = configured(upstream, other_upstream, ALL_OTHER, route=route)
+    async with running_gateway(snapshot) as gateway:
+        assert (await chat(gateway.port)).status == 200
+        assert assigned_and_served(gateway.books.end) == ("var_b", "var_b")
+        assert gateway.metric("hedges_total", route="rt_m", result="refused") == 1
+    assert not upstream.calls
 
 
 async def test_who_is_refused_for_want_of_workers_was_assigned(

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,11 +46,11 @@ from tests.inference.helper.lines import (
 from tests.inference.stores import until
 
 SERVE = """
-import asyncio, sys
+import sys, uvloop
 from pathlib import Path
 from inference.helper.server import HelperServer
 from tests.inference.helper.lines import Notebook
-asyncio.run(HelperServer(Path(sys.argv[1]), Notebook()).run())
+uvloop.run(HelperServer(Path(sys.argv[1]), Notebook()).run())
 """
 
 
@@ -89,6 +90,19 @@ async def test_what_was_told_is_found_by_who_asks_in_its_partition(tmp_path: Pat
         assert await client.agree("yes", "no") is False
         assert client.gauge == HelperGauge()
         assert client.counts.late == client.counts.down == client.counts.dropped == 0
+
+
+def test_gateways_and_helper_run_on_uvloop_and_understand_each_other(tmp_path: Path) -> None:
+    socket = tmp_path / "helper.sock"
+
+    async def scenario() -> None:
+        async with serving(socket, Notebook()), calling(socket) as client:
+            await until(lambda: client.is_up, "a helper")
+            client.remember(entry("how do I pay?"))
+            await until(is_found(client, "how do I pay?"), "what was told to be found")
+            assert client.counts.garbled == 0
+
+    uvloop.run(scenario())
 
 
 def is_found(
