@@ -45,6 +45,7 @@ class PanelKind(StrEnum):
     ERRORS = "errors"
     ERROR_CLASSES = "error_classes"
     COST = "cost"
+    CACHE_HITS = "cache_hits"
 
 
 class Form(StrEnum):
@@ -74,6 +75,7 @@ class Source(StrEnum):
     COST = "cost"
     MONTH = "month"
     WORKERS = "workers"
+    CACHES = "caches"
 
 
 class Fold(StrEnum):

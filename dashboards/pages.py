@@ -28,7 +28,7 @@ _WINDOW_WORDS = {
 _WIDE = {
     Page.OVERVIEW: frozenset((PanelKind.REQUESTS,)),
     Page.POOL: frozenset((PanelKind.REQUESTS, PanelKind.COST)),
-    Page.ROUTE: frozenset((PanelKind.REQUESTS, PanelKind.TOKENS, PanelKind.COST)),
+    Page.ROUTE: frozenset((PanelKind.REQUESTS, PanelKind.COST)),
 }
 
 

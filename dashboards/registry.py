@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dashboards.base import Panel
 from dashboards.kinds import Page, PanelKind
 from dashboards.panels import (
+    cache_hits,
     cost,
     degradation,
     error_classes,
@@ -38,6 +39,7 @@ REGISTRY: Mapping[PanelKind, Panel] = {
     PanelKind.ERRORS: errors.PANEL,
     PanelKind.ERROR_CLASSES: error_classes.PANEL,
     PanelKind.COST: cost.PANEL,
+    PanelKind.CACHE_HITS: cache_hits.PANEL,
 }
 
 

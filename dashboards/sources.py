@@ -19,6 +19,7 @@ _LEADS_TO = {
     Source.COST: "Open usage by cost",
     Source.MONTH: "Open the month's usage by cost",
     Source.WORKERS: "Open workers",
+    Source.CACHES: "Open savings of caches",
 }
 
 
@@ -60,6 +61,8 @@ class Origin:
                 return self._usage(Measure.COST, Range.HOURS)
             case Source.MONTH:
                 return self._usage(Measure.COST, Range.MONTH_TO_DATE)
+            case Source.CACHES:
+                return reverse("cache-savings"), {}
             case Source.WORKERS if self.page is Page.POOL:
                 return reverse("pool", args=[self.subject_id]), {"tab": "replicas"}
             case Source.WORKERS:

@@ -120,6 +120,20 @@ def _month(scene: Scene) -> Figure:
     return Figure(words.dollars(spent), note=f"since 1 {scene.now.astimezone(scene.zone):%b}")
 
 
+def _cache_hits(scene: Scene) -> Figure:
+    share = scene.view.summary.cache_hit_share
+    if share is None and scene.view.summary.requests_per_s is not None:
+        return Figure("", note="no cache was asked")
+    return _figure(None if share is None else words.per_cent(share), "last minute")
+
+
+def _saved(scene: Scene) -> Figure:
+    saved = scene.view.saved_today_nanousd
+    if saved is None:
+        return Figure("", note="nothing that has a price")
+    return Figure(words.dollars(saved), note="today, by caches")
+
+
 def _gauge(join: Callable[..., Values], name: str) -> Callable[[Scene], Values]:
     return lambda scene: join(
         scene.view.workers, lambda one: getattr(one, name), len(scene.view.at)
@@ -219,6 +233,15 @@ TILES = (
         _cost,
         priced_costs,
     ),
+    Tile(
+        "cache_hits",
+        "From caches",
+        Source.CACHES,
+        (Page.OVERVIEW,),
+        _cache_hits,
+        lambda scene: scaled(scene.view.total.cache_hit_share, 100.0),
+    ),
+    Tile("saved", "Saved", Source.CACHES, (Page.OVERVIEW,), _saved, lambda scene: _NOTHING),
     Tile("month", "Month to date", Source.MONTH, (Page.OVERVIEW,), _month, lambda scene: _NOTHING),
 )
 

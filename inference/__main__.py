@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 
 import structlog
 import uvloop
@@ -18,11 +19,18 @@ from inference.bootstrap import (
 )
 from inference.gateway.listener import CannotListen
 from inference.observability.logs import configure_logging
-from inference.settings import Settings, SettingsError, load_settings
+from inference.settings import (
+    HelperSettings,
+    Settings,
+    SettingsError,
+    load_helper_settings,
+    load_settings,
+)
 
 # What a shell calls a wrong use of a command.
 BAD_SETTINGS = 2
 FAILED = 1
+HELPER = "helper"
 
 log = structlog.get_logger(__name__)
 
@@ -31,6 +39,8 @@ def main(argv: Sequence[str]) -> int:
     """Run one process to its end and return its exit status."""
     arguments = _parser().parse_args(argv)
     try:
+        if arguments.process == HELPER:
+            return run_helper(load_helper_settings(os.environ))
         settings = load_settings(os.environ)
         check_settings(settings)
     except SettingsError as error:
@@ -83,6 +93,20 @@ def run_pools(settings: Settings, _arguments: argparse.Namespace) -> int:
     return 0
 
 
+def run_helper(settings: HelperSettings) -> int:
+    configure_logging(settings.log_level, process=HELPER)
+    # its libraries are loaded by this process alone, and for vectors so short threads cost time
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    build = import_module("inference.helper.process").build_helper
+    try:
+        helper = build(settings)
+        uvloop.run(helper.run())
+    except OSError as error:
+        log.error("the helper cannot start", error=str(error))
+        return FAILED
+    return 0
+
+
 PROCESSES: Mapping[str, Callable[[Settings, argparse.Namespace], int]] = {
     "gateway": run_gateway,
     "gateway-child": run_gateway_child,
@@ -99,6 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     child.add_argument("--control-fd", type=int, required=True, help="a socket to the parent")
     child.add_argument("--slot", type=int, required=True, help="which of them this is")
     child.add_argument("--generation", type=int, help="the restart this is the result of")
+    processes.add_parser(HELPER, help="what the semantic tier of the caches asks; one a host")
     processes.add_parser("pools", help="the supervisor of the pools' workers")
     return parser
 

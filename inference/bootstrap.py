@@ -9,13 +9,16 @@ import random
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from importlib import import_module
 
 from prometheus_client import CollectorRegistry
 from redis.asyncio import Redis
 
+from inference.caches.base import Parts
+from inference.caches.chain import Caches
+from inference.caches.link import CALL_S
 from inference.contract.kinds import ProcessRole
 from inference.contract.snapshot import ConfigSnapshot
 from inference.contract.vitals import Vitals
@@ -25,7 +28,7 @@ from inference.events.replay import Replay
 from inference.events.sink import Sink
 from inference.fleet.directory import DirectoryReader, DirectoryWriter, directory_path
 from inference.fleet.lease import LeaderLease
-from inference.fleet.peers import Identity, Peers
+from inference.fleet.peers import Peers
 from inference.fleet.prefixes import PrefixIndex
 from inference.fleet.registry import FleetRegistry
 from inference.fleet.retries import RetryBudgets
@@ -34,6 +37,7 @@ from inference.gateway.auth import warn_of_lost_peppers
 from inference.gateway.child import Background, GatewayChild
 from inference.gateway.control import ParentLink, Report
 from inference.gateway.dispatch import Dispatcher
+from inference.gateway.own_vitals import vitals_of
 from inference.gateway.parent import GatewayParent
 from inference.gateway.server import make_server
 from inference.gateway.services import Services, process_name
@@ -41,9 +45,11 @@ from inference.gateway.trace_sending import Receiver, TraceSender
 from inference.gateway.tracing import NoTraces, Tracer, Traces
 from inference.gateway.traffic import TrafficCounter
 from inference.gateway.wishes import Wishes
+from inference.helper.client import HelperClient
 from inference.journal import Journal
 from inference.limits.limiter import Limiter, make_limiter
 from inference.limits.running import background
+from inference.observability.helper_metrics import HelperReading
 from inference.observability.merging import families_of
 from inference.observability.metrics import GatewayMetrics
 from inference.observability.trace_metrics import TraceMetrics
@@ -94,8 +100,7 @@ def build_gateway_child(
     waiting, ladders = _queueing(
         fleet, metrics, snapshot=lambda: holder.current, crowded=lambda: vitals.write_soon()
     )
-    journal = Journal.create(settings.var / "journals")
-    health = StoreHealth("snapshots")
+    journal, health = Journal.create(settings.var / "journals"), StoreHealth("snapshots")
     traces, trace_senders = _tracing(settings, process, registry)
     services = _services(
         settings,
@@ -112,7 +117,7 @@ def build_gateway_child(
     )
     wishes = Wishes(settings.gateway_id, generation=generation, tell=lambda one: link.say(one))
     identity = (os.getpid(), time.time())
-    record = _vitals_of(settings, services, holder, journal, wishes, identity)
+    record = vitals_of(settings, services, holder, journal, wishes, identity)
     vitals = VitalsWriter(store, process, record)
     link = ParentLink(
         parent, report=lambda: Report(replace(record(), traffic=()), families_of(registry))
@@ -134,6 +139,7 @@ def build_gateway_child(
             Replay(settings.var / "journals", store).run,
             Peers(store, identity, apply=fleet.apply_loads, clock=time.time, crowd=fleet.crowd).run,
             ladders.run,
+            *(() if services.caches is None else (services.caches.run,)),
             vitals.run,
             *trace_senders,
         ),
@@ -268,6 +274,29 @@ def _queueing(
     return waiting, ladders
 
 
+def _caches(settings: Settings, metrics: GatewayMetrics) -> Caches:
+    """What is kept of answers, here and in the cache store."""
+    caches = Caches(
+        Parts(
+            data_key=settings.data_key,
+            store_url=settings.cache_url,
+            local_bytes=settings.cache_local_bytes,
+            embedding_bytes=settings.cache_embedding_bytes,
+            clock=time.time,
+            call_s=CALL_S,
+            helper_socket=settings.helper_socket,
+        )
+    )
+    metrics.caches.watch(caches.gauges)
+    if (client := caches.semantic.client) is not None:
+        metrics.watch_helper(partial(_helper_reading, client))
+    return caches
+
+
+def _helper_reading(client: HelperClient) -> HelperReading:
+    return HelperReading(asdict(client.counts), client.is_up)
+
+
 def check_settings(settings: Settings) -> None:
     """Raise SettingsError if spans may not be sent where they are to go."""
     problem = settings.otlp_url and problem_with_address(settings.otlp_url, settings.own_ports)
@@ -329,6 +358,7 @@ def _services(
         metrics=metrics,
         traffic=TrafficCounter(),
         traces=traces,
+        caches=_caches(settings, metrics),
         peppers=settings.peppers,
         body_limit_bytes=settings.body_limit_bytes,
         gateway=process,
@@ -337,47 +367,6 @@ def _services(
         chance=random.random,
         random_bits=random.getrandbits,
     )
-
-
-def _vitals_of(
-    settings: Settings,
-    services: Services,
-    holder: SnapshotHolder,
-    journal: Journal,
-    wishes: Wishes,
-    identity: Identity,
-) -> Callable[[], Vitals]:
-    """What a serving process says of itself."""
-    pid, started_at = identity
-
-    def record() -> Vitals:
-        return Vitals(
-            role=ProcessRole.GATEWAY,
-            gateway=settings.gateway_id,
-            process=services.gateway,
-            pid=pid,
-            started_at=started_at,
-            written_at=time.time(),
-            applied=holder.applied,
-            directory_generation=services.fleet.directory_generation,
-            directory_token=services.fleet.directory_token,
-            inflight=services.fleet.tell_inflight(services.stopwatch()),
-            arrivals_total=services.metrics.arrivals_total,
-            events_lost_total=journal.events_lost_total,
-            events_lost_at=journal.events_lost_at,
-            journal_backlog=journal.backlog,
-            traffic=services.traffic.records(mono_s=services.stopwatch()),
-            prefill_tokens=services.fleet.prefill_tokens(),
-            breakers=services.fleet.breakers(services.stopwatch()),
-            restart_generation=wishes.restart_generation,
-            is_draining=services.is_draining,
-            requests=services.metrics.requests,
-            queued=services.waiting.depths(),
-            oldest_wait_ms=services.waiting.oldest_waits_ms(),
-            degraded=services.ladders.taken(),
-        )
-
-    return record
 
 
 def _follow_snapshots(

@@ -105,6 +105,14 @@ class MethodNotAllowed(CallerError):
         self.allowed = allowed
 
 
+class NotCached(CallerError):
+    """The caller wanted a kept answer or none (`Cache-Control: only-if-cached`)."""
+
+    code = ErrorCode.NOT_CACHED
+    http_status = 504
+    message = "No answer to this request is kept, and no other was wanted."
+
+
 class RequestTimeout(CallerError):
     code = ErrorCode.REQUEST_TIMEOUT
     http_status = 408

@@ -5,6 +5,7 @@ Every name starts with HEADWORKS_. A bad or missing value ends the process with 
 
 import base64
 import binascii
+import os
 import re
 import socket
 import ssl
@@ -14,6 +15,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 _MIB = 1024 * 1024
+# 107, of which a new socket's own name beside it takes some until it is in its place.
+_SOCKET_BYTES = 98
 _TRACES_PATH = "/v1/traces"
 _OWN_HEADERS = frozenset(("content-length", "content-type", "host", "transfer-encoding"))
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -51,6 +54,22 @@ class Settings:
     trusts_trace_flags: bool = False
     traces_engines: bool = False
     limit_end_users: int = 20_000
+    cache_url: str | None = field(default=None, repr=False)
+    cache_local_bytes: int = 64 * _MIB
+    cache_embedding_bytes: int = 32 * _MIB
+    helper_socket: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HelperSettings:
+    """What the helper runs on. Without a cache store it shares its entries with nobody."""
+
+    socket: Path
+    model: Path
+    bytes_max: int
+    data_key: bytes = field(repr=False)
+    cache_url: str | None = field(repr=False)
+    log_level: str
 
 
 def load_settings(environ: Mapping[str, str]) -> Settings:
@@ -82,8 +101,35 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
         trace_ratio=_share(environ, "HEADWORKS_TRACE_RATIO", 0.01),
         trusts_trace_flags=environ.get("HEADWORKS_TRACE_TRUST", "0") == "1",
         traces_engines=environ.get("HEADWORKS_TRACE_ENGINES", "0") == "1",
+        cache_url=environ.get("HEADWORKS_CACHE_URL") or None,
+        cache_local_bytes=_integer(environ, "HEADWORKS_CACHE_LOCAL_MB", 64, 1, 65_536) * _MIB,
+        cache_embedding_bytes=_integer(environ, "HEADWORKS_CACHE_EMBEDDING_MB", 32, 1, 65_536)
+        * _MIB,
         limit_end_users=_integer(environ, "HEADWORKS_LIMIT_END_USERS", 20_000, 1, 10_000_000),
+        helper_socket=_helper_socket(environ),
     )
+
+
+def load_helper_settings(environ: Mapping[str, str]) -> HelperSettings:
+    """Read the helper's settings, or raise SettingsError naming the variable at fault."""
+    return HelperSettings(
+        socket=_helper_socket(environ),
+        model=Path(_required(environ, "HEADWORKS_HELPER_MODEL")).absolute(),
+        bytes_max=_integer(environ, "HEADWORKS_HELPER_MEMORY_MB", 256, 1, 65_536) * _MIB,
+        data_key=_key(environ, "HEADWORKS_DATA_KEY"),
+        cache_url=environ.get("HEADWORKS_CACHE_URL") or None,
+        log_level=environ.get("HEADWORKS_LOG_LEVEL", "info"),
+    )
+
+
+def _helper_socket(environ: Mapping[str, str]) -> Path:
+    """Where the helper of this host listens. A socket's path has 107 bytes at most."""
+    name = "HEADWORKS_HELPER_SOCKET"
+    default = Path(environ.get("HEADWORKS_VAR", "var")).resolve() / "run" / "helper.sock"
+    path = _path(environ, name) or default
+    if len(os.fsencode(path)) > _SOCKET_BYTES:
+        raise SettingsError(f"{name} must be a path of at most {_SOCKET_BYTES} bytes")
+    return path
 
 
 def _required(environ: Mapping[str, str], name: str) -> str:

@@ -1,4 +1,4 @@
-"""Clients of the state store that never keep a caller waiting, and what outlives its outages."""
+"""Clients of the stores that never keep a caller waiting, and what outlives its outages."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -59,7 +59,9 @@ _CONNECTIONS: Mapping[type[AbstractConnection], type[AbstractConnection]] = {
 }
 
 
-def connect_store(url: str) -> Redis:
+def connect_store(
+    url: str, *, call_s: float = CALL_TIMEOUT_S, connect_s: float = CONNECT_TIMEOUT_S
+) -> Redis:
     """Make a client of a `unix://`, `redis://` or `rediss://` store; it connects when it is used.
 
     Every call ends within a second or so and is tried once; failures are `STORE_TROUBLE`. Replies
@@ -67,8 +69,8 @@ def connect_store(url: str) -> Redis:
     """
     pool = ConnectionPool.from_url(
         url,
-        socket_timeout=CALL_TIMEOUT_S,
-        socket_connect_timeout=CONNECT_TIMEOUT_S,
+        socket_timeout=call_s,
+        socket_connect_timeout=connect_s,
         retry=Retry(NoBackoff(), 0),
         protocol=2,
     )

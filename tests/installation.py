@@ -174,6 +174,8 @@ def start_installation(var: Path, **settings: str) -> Installation:
         "HEADWORKS_GATEWAY_PORT": str(free_port()),
         "HEADWORKS_GATEWAY_ADMIN_PORT": str(free_port()),
     }
+    # most tests need no semantic cache, and its helper takes a second of a core to start
+    ports["HEADWORKS_HELPER"] = "off"
     given = {f"HEADWORKS_{name}": value for name, value in settings.items()}
     environment = {**outer, **ports, **given, "HEADWORKS_VAR": str(var)}
     output = var.with_suffix(".out")

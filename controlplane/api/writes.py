@@ -5,7 +5,7 @@ import hmac
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import transaction
@@ -44,6 +44,8 @@ class WriteConventions(APIView):
     allowed, noted by the handler as it asks.
     """
 
+    write_parameters: ClassVar[frozenset[str]] = frozenset()
+    """Query parameters of a POST besides, where they say which row it is about."""
     is_draft = False
     asked: Sequence[Asked] = ()
 
@@ -59,7 +61,7 @@ class WriteConventions(APIView):
             return
         if method == "post":
             # a slip in `dry_run` would do what was only to be tried out
-            refuse_unknown(request, (DRY_RUN,))
+            refuse_unknown(request, (DRY_RUN, *self.write_parameters))
         key = request.headers.get(IDEMPOTENCY_HEADER) if method == "post" else None
         if _is_dry_run(request):
             self.is_draft = True

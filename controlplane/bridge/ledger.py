@@ -1,6 +1,6 @@
 """The recorder's hold on the ledger: what can be recorded is, whatever else is in the batch."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import TypeVar
@@ -14,11 +14,11 @@ from django.db import (
     connection,
 )
 
-from controlplane.decisions.ledger import day_of, place_of, read_end, stored_text
+from controlplane.decisions.ledger import day_of, place_of, read_fact, stored_text, time_of
 from controlplane.services.requests import ensure_partitions
 from controlplane.services.usage import Poison, Recorded, record_usage
 from inference.contract.codec import CodecError
-from inference.contract.events import End
+from inference.contract.events import End, Feedback
 
 FIRST_BACKOFF_S = 0.2
 LAST_BACKOFF_S = 5.0
@@ -67,11 +67,10 @@ class LedgerWriter:
 
     def write(self, entries: Sequence[Entry]) -> Recorded | None:
         """Commit a batch, waiting out the database's absence; None when told to stop meanwhile."""
-        ends, poisons = _decode(entries)
-        starts = _starts_of(entries)
-        self._prepare_days(ends)
+        batch = _decode(entries)
+        self._prepare_days(batch.ends)
         try:
-            return self.persist(lambda: record_usage(ends, poisons, starts, now=self.now()))
+            return self.persist(lambda: self._record(batch))
         except _CONTENT_ERRORS as error:
             log.warning("batch refused, recording one by one", error=type(error).__name__)
         return self._write_each(entries)
@@ -88,13 +87,17 @@ class LedgerWriter:
         return Recorded(requests, marks)
 
     def _write_one(self, entry: Entry) -> Recorded | None:
-        ends, poisons = _decode([entry])
-        starts = _starts_of([entry])
+        batch = _decode([entry])
         try:
-            return self.persist(lambda: record_usage(ends, poisons, starts, now=self.now()))
+            return self.persist(lambda: self._record(batch))
         except _CONTENT_ERRORS as error:
             poison = _poison(entry.id, entry.data or b"", error)
         return self.persist(lambda: record_usage((), [poison], now=self.now()))
+
+    def _record(self, batch: "_Batch") -> Recorded:
+        return record_usage(
+            batch.ends, batch.poisons, batch.starts, said=batch.said, now=self.now()
+        )
 
     def persist(self, work: Callable[[], T]) -> T | None:
         """Do it, again and again until the database is there; None when told to stop meanwhile.
@@ -142,20 +145,32 @@ def _is_about_content(error: Error) -> bool:
     )
 
 
-def _decode(entries: Iterable[Entry]) -> tuple[list[End], list[Poison]]:
-    ends: list[End] = []
-    poisons: list[Poison] = []
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """What some entries say."""
+
+    starts: Mapping[str, int]
+    ends: list[End] = field(default_factory=list)
+    said: list[Feedback] = field(default_factory=list)
+    poisons: list[Poison] = field(default_factory=list)
+
+
+def _decode(entries: Sequence[Entry]) -> _Batch:
+    batch = _Batch(_starts_of(entries))
     for entry in entries:
         if entry.data is None or entry.start is not None:
             continue
         try:
-            end = read_end(entry.data)
-            day_of(end)
+            fact = read_fact(entry.data)
+            if isinstance(fact, Feedback):
+                time_of(fact.at_ms)
+                batch.said.append(fact)
+            else:
+                day_of(fact)
+                batch.ends.append(fact)
         except (CodecError, OverflowError) as error:
-            poisons.append(_poison(entry.id, entry.data, error))
-        else:
-            ends.append(end)
-    return ends, poisons
+            batch.poisons.append(_poison(entry.id, entry.data, error))
+    return batch
 
 
 def _starts_of(entries: Iterable[Entry]) -> dict[str, int]:

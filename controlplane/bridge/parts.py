@@ -1,7 +1,7 @@
 """How each part of the installation is, judged once for `/-/status` and the System page alike."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -11,7 +11,7 @@ from controlplane.bridge.stream import StreamFacts, stream_troubles
 from controlplane.bridge.vitals import Fleet, place_of_refusal
 from controlplane.decisions.epochs import Newer
 from controlplane.decisions.propagation import Propagation
-from inference.contract.kinds import WorkerState
+from inference.contract.kinds import CacheTier, WorkerState
 from inference.contract.vitals import Vitals
 
 HEARTBEAT_KEY = "hw:jobs:beat"
@@ -114,8 +114,18 @@ def gateways_part(fleet: Fleet) -> Part:
         "events_lost": lost,
         "events_lost_at": lost_at,
         "journal_backlog": sum(one.journal_backlog for one in gateways),
+        "semantic_cache": _semantic_cache(gateways),
     }
     return _reported("gateways", troubles, facts)
+
+
+def _semantic_cache(gateways: Sequence[Vitals]) -> str:
+    """Whether the helper answers; an installation may do without, so it is no trouble."""
+    told = [tier for one in gateways for tier in one.tiers if tier.tier is CacheTier.SEMANTIC]
+    without = sum(tier.is_down for tier in told)
+    if without or not told:
+        return f"off: no helper answers {without or len(gateways)} of {len(gateways)} processes"
+    return f"on: {max(tier.entries or 0 for tier in told):,} questions"
 
 
 def with_silent(part: Part, propagation: Propagation | None) -> Part:

@@ -10,8 +10,8 @@ from operator import attrgetter
 
 import msgspec
 
-from inference.contract.codec import CodecError, decode_end
-from inference.contract.events import Charge, End, Json, Usage
+from inference.contract.codec import CodecError, decode_numbered
+from inference.contract.events import CacheUse, Charge, End, Json, Numbered, Usage
 from inference.contract.kinds import ChargeKind, Endpoint, Outcome, PriorityClass, TaskClass
 from inference.contract.values import frozen
 from inference.decisions.cost import MAX_NANOUSD
@@ -79,6 +79,7 @@ class RequestRow:
     priority: PriorityClass | None
     task: TaskClass | None
     rule_id: str | None
+    cache: CacheUse | None
 
 
 @frozen
@@ -115,17 +116,17 @@ class ChargeRow:
     cost_max_nanousd: int | None
 
 
-def read_end(data: bytes) -> End:
-    """Decode an end, replacing what PostgreSQL cannot store (NUL, lone surrogates) by U+FFFD.
+def read_fact(data: bytes) -> Numbered:
+    """Decode an end or feedback, replacing what PostgreSQL cannot store by U+FFFD.
 
-    Raises CodecError when it is no end even so.
+    That is NUL and lone surrogates. Raises CodecError when it is neither even so.
     """
     try:
         if _ESCAPED_NUL not in data:
-            return decode_end(data)
+            return decode_numbered(data)
     except (CodecError, RecursionError):
         pass
-    return decode_end(_storable_document(data))
+    return decode_numbered(_storable_document(data))
 
 
 def place_of(data: bytes) -> tuple[str, int] | None:
@@ -213,6 +214,7 @@ def request_row(end: End, names: Names, *, recorded_at: datetime) -> RequestRow:
         priority=origin.priority,
         task=origin.task,
         rule_id=_stored_text_or_none(origin.rule_id),
+        cache=end.cache,
     )
 
 

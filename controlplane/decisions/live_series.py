@@ -7,6 +7,7 @@ failure share nor percentiles of its own. What nobody counted or priced is None,
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from controlplane.decisions.cache_rollups import ASKED, SERVED
 from controlplane.decisions.live import add_counts
 from inference.decisions.histograms import ENOUGH_SAMPLES, percentiles
 
@@ -22,7 +23,7 @@ Values = tuple[float | None, ...]
 
 @dataclass(slots=True)
 class Tally:
-    """The traffic of some time: sums, failures by code, sheds by class and two histograms."""
+    """The traffic of some time: sums, counts by what became of it, and two histograms."""
 
     requests: int = 0
     prompt_tokens: int = 0
@@ -34,6 +35,8 @@ class Tally:
     first_token_ms: dict[int, int] = field(default_factory=dict)
     output_token_ms: dict[int, int] = field(default_factory=dict)
     shed: dict[str, int] = field(default_factory=dict)
+    refused: dict[str, int] = field(default_factory=dict)
+    cached: dict[str, int] = field(default_factory=dict)
 
     def add(self, other: "Tally") -> None:
         """Add another's to this, in place."""
@@ -47,6 +50,8 @@ class Tally:
         add_counts(self.first_token_ms, other.first_token_ms)
         add_counts(self.output_token_ms, other.output_token_ms)
         add_counts(self.shed, other.shed)
+        add_counts(self.refused, other.refused)
+        add_counts(self.cached, other.cached)
 
     @property
     def failed(self) -> int:
@@ -55,6 +60,13 @@ class Tally:
     @property
     def failure_share(self) -> float | None:
         return self.failed / self.requests if self.requests else None
+
+    @property
+    def cache_hit_share(self) -> float | None:
+        """What caches served of all they were asked for; None where they were asked for nothing."""
+        asked = sum(self.cached.get(one.value, 0) for one in ASKED)
+        served = sum(self.cached.get(one.value, 0) for one in SERVED)
+        return served / asked if asked else None
 
     @property
     def has_known_usage(self) -> bool:
@@ -85,6 +97,8 @@ class Rates:
     completion_tokens_per_s: float | None
     cost_nanousd_per_hour: float | None
     shed_per_s: Mapping[str, float] = field(default_factory=dict)
+    refused_per_s: Mapping[str, float] = field(default_factory=dict)
+    cache_hit_share: float | None = None
 
 
 def rates_of(tally: Tally, covered_s: float) -> Rates | None:
@@ -102,6 +116,8 @@ def rates_of(tally: Tally, covered_s: float) -> Rates | None:
             tally.cost_nanousd * _HOUR_S / time_s if tally.has_known_cost else None
         ),
         shed_per_s={priority: count / time_s for priority, count in tally.shed.items()},
+        refused_per_s={reason: count / time_s for reason, count in tally.refused.items()},
+        cache_hit_share=tally.cache_hit_share,
     )
 
 

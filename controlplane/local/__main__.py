@@ -26,6 +26,7 @@ from controlplane.local.roles import (
     control_environment,
     plan_stores,
 )
+from controlplane.local.semantic_model import fetch_semantic_model
 from controlplane.local.settings import load_local_settings
 from controlplane.local.status import show_status
 from controlplane.local.terminal import Terminal
@@ -48,6 +49,7 @@ def _parser() -> ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("run", help="start everything and keep it")
     commands.add_parser("engine", help="build the engine's environment")
+    commands.add_parser("semantic-model", help="fetch the semantic cache's embedder")
     commands.add_parser("status", help="what is on record, and whether it lives")
     backup = commands.add_parser("backup", help="back the database up, while it runs or not")
     backup.add_argument("file", nargs="?", type=Path, help="default: a new one in VAR/backups")
@@ -71,7 +73,8 @@ def _do(told: Namespace, environ: Mapping[str, str]) -> int:
         return restore(environ, told.file, allowed)
     if told.command == "manage":
         return manage(environ, told.arguments)
-    return build(environ) if told.command == "engine" else status(environ)
+    simple = {"engine": build, "semantic-model": semantic_model, "status": status}
+    return simple[told.command](environ)
 
 
 def run(environ: Mapping[str, str]) -> int:
@@ -94,6 +97,13 @@ def build(environ: Mapping[str, str]) -> int:
     engine = find_engine(environ)
     build_engine(engine, partial(print, flush=True))
     print(f"python {engine.python}\nmodels {engine.models}", flush=True)
+    return 0
+
+
+def semantic_model(environ: Mapping[str, str]) -> int:
+    """Fetch the semantic cache's embedder, and print where it is."""
+    folder = fetch_semantic_model(environ, partial(print, flush=True))
+    print(f"embedder {folder}", flush=True)
     return 0
 
 

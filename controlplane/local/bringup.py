@@ -29,10 +29,12 @@ from controlplane.local.probes import (
     is_completing,
     is_serving,
 )
+from controlplane.local.problems import LocalProblem
 from controlplane.local.processes import (
     CONSOLE,
     FEED,
     GATEWAY,
+    HELPER,
     JOBS,
     POOLS,
     RECORDER,
@@ -46,9 +48,11 @@ from controlplane.local.roles import (
     control_environment,
     data_environment,
     gateway_environment,
+    helper_environment,
     seed_environment,
     start_of,
 )
+from controlplane.local.semantic_model import find_semantic_model
 from controlplane.local.terminal import plain
 from controlplane.local.valkey import Store, start_store
 from controlplane.local.valkey import is_answering as is_store_answering
@@ -64,8 +68,15 @@ _DRAIN_S = GATEWAY_DRAIN_S + 15.0
 async def bring_up(installation: Installation, launcher: Launcher) -> None:
     """Start everything, wait until it serves, say how to reach it.
 
-    From then on, until cancelled, it tells which gateway process or worker ends and returns.
+    From then on, until cancelled, it tells which gateway process or worker ends and returns. Of the
+    helper nobody waits: its model may have to be fetched first.
     """
+    await asyncio.gather(
+        _bring_up_rest(installation, launcher), _bring_up_helper(installation, launcher)
+    )
+
+
+async def _bring_up_rest(installation: Installation, launcher: Launcher) -> None:
     began = time.time()
     settings = installation.settings
     check_port_is_free(settings.console_host, settings.console_port, "CONSOLE")
@@ -118,6 +129,32 @@ async def _bring_up_pools(installation: Installation, launcher: Launcher) -> Non
     arguments = ("-m", "inference", "pools")
     start = start_of(installation, "pools", POOLS, arguments, environment)
     await launcher.keep(_child(installation, start, bad_settings_code=_BAD_SETTINGS))
+
+
+async def _bring_up_helper(installation: Installation, launcher: Launcher) -> None:
+    """Fetch the helper's model if need be and keep the helper; without either it is told."""
+    if not installation.settings.has_helper:
+        launcher.terminal.say("semantic cache: off (HEADWORKS_HELPER)")
+        return
+    try:
+        if not find_semantic_model(installation.settings.environ).is_dir():
+            await _fetch_semantic_model(installation, launcher)
+        arguments = ("-m", "inference", "helper")
+        environment = helper_environment(installation)
+        start = start_of(installation, "helper", HELPER, arguments, environment)
+        await launcher.keep(_child(installation, start))
+    except LocalProblem as problem:
+        launcher.terminal.say(f"semantic cache: off: {problem}")
+
+
+async def _fetch_semantic_model(installation: Installation, launcher: Launcher) -> None:
+    """Fetch it in a process of its own, passing on what it says."""
+    arguments = ("-m", "controlplane.local", "semantic-model")
+    environment = common_environment(installation)
+    start = start_of(installation, "semantic-model", TASK, arguments, environment)
+    start.log.unlink(missing_ok=True)
+    relay = _relay(start.log, launcher.terminal.say)
+    await launcher.run_once(start, "the semantic cache's model", relay)
 
 
 async def _build_engine(installation: Installation, launcher: Launcher) -> None:

@@ -57,6 +57,10 @@ class Places:
     def demo(self) -> Path:
         return self.var / "demo.env"
 
+    @property
+    def helper_socket(self) -> Path:
+        return self.sockets / "helper.sock"
+
     def store(self, name: str) -> Path:
         return self.var / f"valkey-{name}"
 

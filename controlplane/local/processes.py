@@ -31,6 +31,7 @@ CONSOLE = "console"
 JOBS = "jobs"
 RECORDER = "recorder"
 FEED = "feed"
+HELPER = "helper"
 TASK = "task"
 
 

@@ -12,12 +12,14 @@ from controlplane.local.places import Places
 from controlplane.local.postgres import Postgres
 from controlplane.local.problems import LocalProblem
 from controlplane.local.processes import Start
+from controlplane.local.semantic_model import find_semantic_model
 from controlplane.local.settings import LocalSettings
 from controlplane.local.valkey import (
     BROKER,
     CACHE,
     CONTROL,
     DATA,
+    HELPER,
     STATE,
     Store,
     StoreUser,
@@ -94,7 +96,7 @@ def plan_stores(
         )
         for name, roles, rules in (
             (STATE, (CONTROL, DATA, BROKER), state_rules),
-            (CACHE, (CONTROL,), cache_rules),
+            (CACHE, (CONTROL, DATA, HELPER), cache_rules),
         )
     )
     return None if settings.state_url else state, None if settings.cache_url else cache
@@ -119,7 +121,7 @@ def common_environment(installation: Installation) -> dict[str, str]:
 
 
 def data_environment(installation: Installation) -> Mapping[str, str]:
-    """Gateways and pools: no database, no broker, no cache, no session secret."""
+    """Gateways and pools: no database, no broker, no session secret."""
     told = {
         "HEADWORKS_ENGINE_PYTHON": installation.engine_python,
         "HEADWORKS_MODELS": installation.models,
@@ -132,10 +134,28 @@ def data_environment(installation: Installation) -> Mapping[str, str]:
 
 
 def gateway_environment(installation: Installation) -> Mapping[str, str]:
-    """Gateways, which alone send spans to a receiver that wants a secret."""
-    headers = installation.settings.environ.get(_OTLP_HEADERS)
-    told = {_OTLP_HEADERS: headers} if headers else {}
-    return {**data_environment(installation), **told}
+    """Gateways, which alone keep answers, and send spans to a receiver that wants a secret."""
+    settings, cache = installation.settings, installation.cache
+    told = {
+        _OTLP_HEADERS: settings.environ.get(_OTLP_HEADERS),
+        "HEADWORKS_CACHE_URL": settings.cache_url or (cache.url(DATA) if cache else None),
+        "HEADWORKS_HELPER_SOCKET": str(installation.places.helper_socket),
+    }
+    given = {name: value for name, value in told.items() if value}
+    return {**data_environment(installation), **given}
+
+
+def helper_environment(installation: Installation) -> Mapping[str, str]:
+    """The helper, which keeps questions: no state store, no database, no peppers."""
+    settings, cache = installation.settings, installation.cache
+    told = {
+        "HEADWORKS_CACHE_URL": settings.cache_url or (cache.url(HELPER) if cache else None),
+        "HEADWORKS_DATA_KEY": installation.keys.data_key,
+        "HEADWORKS_HELPER_MODEL": str(find_semantic_model(settings.environ)),
+        "HEADWORKS_HELPER_SOCKET": str(installation.places.helper_socket),
+    }
+    given = {name: value for name, value in told.items() if value}
+    return {**common_environment(installation), **given}
 
 
 def control_environment(installation: Installation, postgres: Postgres | None) -> Mapping[str, str]:

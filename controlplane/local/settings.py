@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 from controlplane.local.problems import LocalProblem
 
 _ENGINES = ("vllm", "none")
+_HELPERS = ("on", "off")
 _LARGEST_PORT = 65_535
 _DEFAULT_PORTS = {
     "postgresql": 5432,
@@ -34,6 +35,7 @@ class LocalSettings:
     cache_url: str | None = field(repr=False)
     broker_url: str | None = field(repr=False)
     has_engine: bool
+    has_helper: bool
     engine_python: Path | None
     models: Path | None
     given_ports: frozenset[int]
@@ -67,6 +69,9 @@ def load_local_settings(environ: Mapping[str, str]) -> LocalSettings:
     engine = environ.get("HEADWORKS_DEMO_ENGINE") or "vllm"
     if engine not in _ENGINES:
         raise LocalProblem(f"HEADWORKS_DEMO_ENGINE must be one of {', '.join(_ENGINES)}")
+    helper = environ.get("HEADWORKS_HELPER") or "on"
+    if helper not in _HELPERS:
+        raise LocalProblem(f"HEADWORKS_HELPER must be one of {', '.join(_HELPERS)}")
     gateway_port = _port(environ, "HEADWORKS_GATEWAY_PORT", 8400)
     beside = min(gateway_port + 1, _LARGEST_PORT)
     return LocalSettings(
@@ -81,6 +86,7 @@ def load_local_settings(environ: Mapping[str, str]) -> LocalSettings:
         cache_url=environ.get("HEADWORKS_CACHE_URL") or None,
         broker_url=environ.get("HEADWORKS_BROKER_URL") or None,
         has_engine=engine == "vllm",
+        has_helper=helper == "on",
         engine_python=_path(environ, "HEADWORKS_ENGINE_PYTHON"),
         models=_path(environ, "HEADWORKS_MODELS"),
         given_ports=_ports(environ, "HEADWORKS_OWN_PORTS"),

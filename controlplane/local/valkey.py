@@ -25,6 +25,7 @@ CACHE = "cache"
 CONTROL = "control"
 DATA = "data"
 BROKER = "broker"
+HELPER = "helper"
 _BROKER_DATABASE = 1
 _CONNECT_S = 1.0
 # The state store refuses writes before it takes the machine; its streams are bounded lower.
@@ -97,8 +98,8 @@ def state_rules(role: str) -> str:
 
 def cache_rules(role: str) -> str:
     """What a role may do in the cache store, where nothing is kept that cannot be lost."""
-    del role
-    return f"db=0 ~* {_EVERYDAY}"
+    keys = {DATA: wire.CACHE_KEYS, HELPER: wire.SEMANTIC_STREAM}.get(role, "*")
+    return f"db=0 ~{keys} {_EVERYDAY}"
 
 
 def find_binary() -> Path:

@@ -17,8 +17,11 @@ from controlplane.models.budgets import (
     BudgetReading,
     BudgetUpkeep,
 )
+from controlplane.models.cache_usage import CacheHour, CacheSimilarity, FalseHit
+from controlplane.models.caches import CachePolicy, Purge
 from controlplane.models.channels import Channel, Delivery, RuleChannel, SlackCall
 from controlplane.models.corrections import Repricing, RepricingState, SpendCorrection
+from controlplane.models.feedback import Feedback
 from controlplane.models.gateways import GatewaySetting
 from controlplane.models.gpu_costs import GpuPrice, OwnCost
 from controlplane.models.idempotency import KeptAnswer
@@ -52,6 +55,7 @@ from controlplane.models.usage import (
     UsageHour,
     UsageMinute,
     UsageNamed,
+    UsagePriced,
 )
 from controlplane.models.users import ApiToken, Role, RoleBinding, ServiceAccount, User
 
@@ -68,6 +72,9 @@ __all__ = [
     "BudgetEffect",
     "BudgetReading",
     "BudgetUpkeep",
+    "CacheHour",
+    "CachePolicy",
+    "CacheSimilarity",
     "CatalogueModel",
     "Channel",
     "Charge",
@@ -75,6 +82,8 @@ __all__ = [
     "ConfigSection",
     "Delivery",
     "Episode",
+    "FalseHit",
+    "Feedback",
     "GatewaySetting",
     "GpuPrice",
     "Installation",
@@ -96,6 +105,7 @@ __all__ = [
     "Price",
     "PriceVersion",
     "Project",
+    "Purge",
     "Replay",
     "ReplayState",
     "ReportExport",
@@ -122,5 +132,6 @@ __all__ = [
     "UsageHour",
     "UsageMinute",
     "UsageNamed",
+    "UsagePriced",
     "User",
 ]

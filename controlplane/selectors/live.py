@@ -9,11 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import ceil
+from zoneinfo import ZoneInfo
 
 from controlplane.decisions.live import FINE_S, MINUTE_S, SECOND_S
 from controlplane.errors import Invalid, NotAllowed, NotFound
 from controlplane.models import Organisation, Pool, UsageDay
 from controlplane.selectors.access import Access
+from controlplane.selectors.cache_usage import get_saved_since
 from controlplane.selectors.live_figures import (
     PERCENTILE_WINDOW_S,
     Coverage,
@@ -90,7 +92,7 @@ class LiveView:
     pools, `ladders` the routes that degrade and may send there. `covered` tells the share of each
     bucket that any gateway reported. `month_to_date_nanousd` is the ledger's, in the organisation's
     zone, None for a scope that is one pool or route, and if nothing of what was charged has a
-    price.
+    price; so is `saved_today_nanousd`, what caches saved.
     """
 
     span: Span
@@ -106,6 +108,7 @@ class LiveView:
     month_to_date_nanousd: int | None
     queues: Sequence[QueueSeries] = ()
     ladders: Sequence[LadderSeries] = ()
+    saved_today_nanousd: int | None = None
 
 
 def span_of(window: str, now: datetime, *, until: datetime | None = None) -> Span:
@@ -165,9 +168,10 @@ def get_live(
     own = dict(names)
     names |= _names_of_others(access, organisation, {*traffic, *before, *minute} - set(names))
     tiles = Tiles(covered_minute.get(0, 0.0), before, minute, list(last_workers.values()))
-    spent = None
+    spent = saved = None
     if pool_id is None and route_id is None:
         spent = _spent(access, organisation, span, recent)
+        saved = _saved(access, organisation, span, recent)
     lines = Lines(span, covered)
     queued = PeakLines(lines, peaks, peaks_now, is_told=covered_minute.get(0, 0.0) > 0)
     return LiveView(
@@ -184,6 +188,7 @@ def get_live(
         month_to_date_nanousd=spent,
         queues=queued.queues(own),
         ladders=queued.ladders(routes),
+        saved_today_nanousd=saved,
     )
 
 
@@ -271,6 +276,17 @@ def _tail_stretches(span: Span, recent: Newest) -> _Tail:
         Stretch(seconds, end, SECOND_S, rungs),
         Stretch(shown.at, end, None, rungs),
     )
+
+
+def _saved(access: Access, organisation: Organisation, span: Span, recent: Newest) -> int | None:
+    """What caches saved on the day of the newest bucket, by the ledger; of a past it isn't told."""
+    if recent.is_past:
+        return None
+    local = (span.until - timedelta(seconds=span.bucket_s)).astimezone(
+        ZoneInfo(organisation.time_zone)
+    )
+    since = local.replace(hour=0, minute=0, second=0, microsecond=0)
+    return get_saved_since(access, organisation, since)
 
 
 def _spent(access: Access, organisation: Organisation, span: Span, recent: Newest) -> int | None:

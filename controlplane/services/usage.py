@@ -2,18 +2,18 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
 from hashlib import sha256
 from operator import attrgetter
 from typing import Any
 
-import msgspec
 import structlog
-from django.db import connection, transaction
-from django.db.models import Min, Model
+from django.db import transaction
+from django.db.models import Min
 
 from controlplane.decisions.budget_effects import effects_of
+from controlplane.decisions.cache_rollups import roll_up_caches
 from controlplane.decisions.journals import (
     Progress,
     advance,
@@ -27,6 +27,8 @@ from controlplane.decisions.rollups import (
     HourKey,
     MinuteKey,
     NamedKey,
+    PricedKey,
+    PricedSums,
     RollUps,
     RuleKey,
     Sums,
@@ -41,18 +43,23 @@ from controlplane.models.usage import (
     UsageHour,
     UsageMinute,
     UsageNamed,
+    UsagePriced,
 )
 from controlplane.selectors.usage_recording import get_names, get_zones, list_refused
 from controlplane.services.budget_accounts import add_spending, hold_counting, sum_spending
 from controlplane.services.budget_effects import add_effects
+from controlplane.services.cache_usage import add_cache_use
+from controlplane.services.feedback import write_feedback
 from controlplane.services.requests import insert_requests
-from inference.contract.events import End
+from controlplane.services.upserts import add_up
+from inference.contract.events import End, Feedback
 
 NO_STARTS: Mapping[str, int] = {}
 
 log = structlog.get_logger(__name__)
 
 _SUMS = tuple(one.name for one in fields(Sums))
+_PRICED_SUMS = tuple(one.name for one in fields(PricedSums))
 _figures = attrgetter(*_SUMS)
 
 RULES_KEPT = timedelta(days=7)
@@ -86,47 +93,58 @@ def record_usage(
     poisons: Sequence[Poison] = (),
     starts: Mapping[str, int] = NO_STARTS,
     *,
+    said: Sequence[Feedback] = (),
     now: datetime,
 ) -> Recorded:
     """Record a batch in one transaction; what is in the ledger already changes nothing.
 
     `starts` are journals that have let go of their ends up to a number: no mark waits for those.
-    Every writer takes locks in one order: requests, minutes, rules, hours, days, names, budgets'
-    accounts, their effects, marks, each by key. All is summed before the first roll-up is written:
-    two recorders add to the same rows, and each waits from there on for the other's commit.
+    Every writer takes locks in one order: requests, minutes, rules, hours, days, names, versions,
+    budgets' accounts, their effects, caches, feedback, marks, each by key. All is summed before the
+    first roll-up is written: two recorders add to the same rows, and each waits from there on for
+    the other's commit.
     Raises what the database raises; then nothing of the batch is recorded.
     """
     with transaction.atomic():
         hold_counting()
         names = get_names(ids_in(ends))
         new = insert_requests(ends, names, now=now)
-        increments = roll_up(new, get_zones({end.origin.organisation_id for end in new}))
+        zones = get_zones({end.origin.organisation_id for end in new})
+        increments, caches = roll_up(new, zones), roll_up_caches(new, zones)
         spendings, effects = sum_spending(new), effects_of(new)
         add_increments(increments, {**names, **_route_names(new)})
         add_spending(spendings, now=now)
         add_effects(effects)
+        add_cache_use(caches)
+        write_feedback(said)
         _set_aside(poisons, now)
-        marks = _advance_marks(_told_of(ends, new, poisons), starts, now)
+        marks = _advance_marks(_told_of(ends, new, said, poisons), starts, now)
     return Recorded(requests=len(new), marks=marks)
 
 
 @dataclass(slots=True)
 class _Told:
-    """What a batch has of one journal: all ends, and those of them that were new or set aside."""
+    """What a batch has of one journal: all ends, those of them that were new or set aside, and
+    feedback, which is counted among them.
+    """
 
     seqs: list[int] = field(default_factory=list)
     new: list[int] = field(default_factory=list)
+    said: list[int] = field(default_factory=list)
     set_aside: list[int] = field(default_factory=list)
 
 
 def _told_of(
-    ends: Iterable[End], new: Iterable[End], poisons: Iterable[Poison]
+    ends: Iterable[End], new: Iterable[End], said: Iterable[Feedback], poisons: Iterable[Poison]
 ) -> dict[str, _Told]:
     told: dict[str, _Told] = defaultdict(_Told)
     for end in ends:
         told[end.journal].seqs.append(end.seq)
     for end in new:
         told[end.journal].new.append(end.seq)
+    for one in said:
+        told[one.journal].seqs.append(one.seq)
+        told[one.journal].said.append(one.seq)
     for journal, seq in (poison.place for poison in poisons if poison.place):
         told[journal].seqs.append(seq)
         told[journal].set_aside.append(seq)
@@ -137,6 +155,7 @@ def _move(row: JournalMark, told: _Told, start: int) -> None:
     """Take in what was recorded; what the journal let go of stays missing, if it ever was here."""
     before, seqs = progress_of(row), told.seqs
     row.recorded += len(told.new)
+    row.recorded += sum(not is_committed(before, seq) for seq in set(told.said))
     row.set_aside += sum(not is_committed(before, seq) for seq in set(told.set_aside))
     # what the journal had let go of may be fed all the same, by another copy
     row.skipped -= sum(is_committed(before, seq) for seq in told.new)
@@ -191,18 +210,21 @@ def forget_rules(now: datetime) -> int:
 
 def add_increments(increments: RollUps, labels: Mapping[str, str]) -> None:
     """Add to every roll-up, in the order in which all writers do; inside a transaction."""
-    _upsert(UsageMinute, MinuteKey._fields, _rows(MinuteKey, increments.minutes))
+    minutes = _rows(MinuteKey, increments.minutes)
+    add_up(UsageMinute, MinuteKey._fields, minutes, sums=_SUMS)
     rules = [key._asdict() | {"requests": count} for key, count in increments.rules]
-    _upsert(RuleMinute, RuleKey._fields, rules, sums=("requests",))
-    _upsert(UsageHour, HourKey._fields, _rows(HourKey, increments.hours))
+    add_up(RuleMinute, RuleKey._fields, rules, sums=("requests",))
+    add_up(UsageHour, HourKey._fields, _rows(HourKey, increments.hours), sums=_SUMS)
     days = _rows(DayKey, increments.days)
     for row, (key, _) in zip(days, increments.days, strict=True):
         row["label"] = labels.get(key.value, "")
-    _upsert(UsageDay, DayKey._fields, days, label=True)
+    add_up(UsageDay, DayKey._fields, days, sums=_SUMS, label=True)
     if increments.named:
         refused = list_refused([key for key, _ in increments.named])
         capped = _rows(NamedKey, cap_named(increments.named, refused))
-        _upsert(UsageNamed, NamedKey._fields, capped)
+        add_up(UsageNamed, NamedKey._fields, capped, sums=_SUMS)
+    priced = [key._asdict() | asdict(sums) for key, sums in increments.priced]
+    add_up(UsagePriced, PricedKey._fields, priced, sums=_PRICED_SUMS)
 
 
 def _rows(kind: type[Any], sums: Iterable[tuple[Any, Sums]]) -> list[dict[str, object]]:
@@ -216,32 +238,6 @@ def _route_names(ends: Iterable[End]) -> dict[str, str]:
         for end in ends
         if end.origin.route_id is not None
     }
-
-
-def _upsert(
-    model: type[Model],
-    key: Sequence[str],
-    rows: Sequence[Mapping[str, object]],
-    *,
-    sums: Sequence[str] = _SUMS,
-    label: bool = False,
-) -> None:
-    """Add to the rows in the order given; the last label that isn't empty stays."""
-    if not rows:
-        return
-    table = model._meta.db_table
-    keys = ", ".join(key)
-    columns = ", ".join([keys, *sums, *(["label"] if label else [])])
-    changes = [f"{name} = {table}.{name} + EXCLUDED.{name}" for name in sums]
-    if label:
-        changes.append(f"label = COALESCE(NULLIF(EXCLUDED.label, ''), {table}.label)")
-    statement = (
-        f"INSERT INTO {table} ({columns}) SELECT {columns} "
-        f"FROM json_populate_recordset(NULL::{table}, %s::json) "
-        f"ON CONFLICT ({keys}) DO UPDATE SET {', '.join(changes)}"
-    )
-    with connection.cursor() as cursor:
-        cursor.execute(statement, [msgspec.json.encode(rows).decode()])
 
 
 def _set_aside(poisons: Sequence[Poison], now: datetime) -> None:

@@ -1,7 +1,8 @@
 """Bytes of every shared document and back. Each carries its version; old ones decode for ever.
 
-A document is `{"v": 1, "d": …}`. Readers ignore fields they do not know; a version that would be
-misread by an old reader gets a new number and its own entry in `_READERS`.
+A document is `{"v": 1, "d": …}`; one that comes where ends do and is none says its kind as `k`.
+Readers ignore fields they do not know; a version that would be misread by an old reader gets a new
+number and its own entry in `_READERS`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,6 +24,7 @@ class CodecError(ValueError):
 class _Envelope(msgspec.Struct):
     v: int
     d: msgspec.Raw
+    k: str = ""
 
 
 Reader = Callable[[bytes], Any]
@@ -53,12 +55,14 @@ _SECTION_RECORDS: Mapping[str, Any] = {
     "caches": snapshot.CachePolicyRecord,
     "purges": snapshot.PurgeRecord,
     "experiments": snapshot.ExperimentRecord,
+    "prompts": snapshot.PromptRecord,
 }
 
 _READERS: Mapping[tuple[str, int], Reader] = {
     ("manifest", 1): _reader(snapshot.Manifest),
     ("opening", 1): _reader(events.Opening),
     ("end", 1): _reader(events.End),
+    ("feedback", 1): _reader(events.Feedback),
     ("directory", 1): _reader(fleet.Directory),
     ("vitals", 1): _reader(vitals.Vitals),
     **{(f"section:{noun}", 1): _each(record) for noun, record in _SECTION_RECORDS.items()},
@@ -76,8 +80,14 @@ def _write(document: object, encode: Callable[[object], bytes] = _encode) -> byt
 
 
 def _read(kind: str, data: bytes) -> Any:
+    return _read_kind(data, lambda _: kind)
+
+
+def _read_kind(data: bytes, kind_of: Callable[[_Envelope], str]) -> Any:
+    kind = "document"
     try:
         envelope = _envelope.decode(data)
+        kind = kind_of(envelope)
         reader = _READERS.get((kind, envelope.v))
         if reader is None:
             raise CodecError(f"no reader for {kind} version {envelope.v}")
@@ -122,17 +132,20 @@ def decode_manifest(data: bytes) -> snapshot.Manifest:
 
 
 _OPEN_EVENT = b'{"v":%d,"d":' % VERSION
+_OPEN_FEEDBACK = b'{"v":%d,"k":"feedback","d":' % VERSION
 _encode_event_into = msgspec.json.Encoder().encode_into
 
 
-def encode_event(value: events.Opening | events.End) -> bytes:
+def encode_event(value: events.Fact) -> bytes:
     """Encode a fact on one line, without a line end."""
+    if isinstance(value, events.Feedback):
+        return b"%b%b}" % (_OPEN_FEEDBACK, _encode_unordered(value))
     return _write(value, _encode_unordered)
 
 
 def add_event(
     lines: bytearray,
-    value: events.Opening | events.End,
+    value: events.Fact,
     *,
     mark: bytes,
     journal: str = "",
@@ -140,14 +153,15 @@ def add_event(
 ) -> None:
     """Add a fact's line to others: after a mark, and with its place in a journal if it has one.
 
-    An end that is given one must not have another: that is a ValueError. After any error the lines
+    One that is given one must not have another: that is a ValueError. After any error the lines
     hold some of it.
     """
-    lines += mark + _OPEN_EVENT
+    is_feedback = type(value) is events.Feedback
+    lines += mark + (_OPEN_FEEDBACK if is_feedback else _OPEN_EVENT)
     _encode_event_into(value, lines, -1)
     if seq:
-        if isinstance(value, events.End) and value.seq:
-            raise ValueError("the end has a number already")
+        if isinstance(value, events.Numbered) and value.seq:
+            raise ValueError("it has a number already")
         lines[-1:] = b',"journal":"%b","seq":%d}}\n' % (journal.encode(), seq)
     else:
         lines += b"}\n"
@@ -160,6 +174,14 @@ def decode_opening(data: bytes) -> events.Opening:
 
 def decode_end(data: bytes) -> events.End:
     value: events.End = _read("end", data)
+    return value
+
+
+def decode_numbered(data: bytes) -> events.Numbered:
+    """Decode what comes where ends do: an end, or feedback."""
+    value: events.Numbered = _read_kind(
+        data, lambda envelope: "feedback" if envelope.k == "feedback" else "end"
+    )
     return value
 
 
@@ -195,6 +217,7 @@ _INDEXES: Mapping[str, Callable[[Any], Any]] = {
     "caches": lambda record: record.id,
     "purges": lambda record: record.id,
     "experiments": lambda record: record.id,
+    "prompts": lambda record: record.id,
 }
 
 
@@ -233,6 +256,7 @@ def assemble(
         thrown=thrown,
         purged=_newest_epochs(fixed["purges"].values()),
         tested=_running(fixed["experiments"].values()),
+        filed=_filed(fixed["prompts"].values()),
         **fixed,
     )
 
@@ -256,3 +280,16 @@ def _running(
         if one.is_running:
             running.setdefault(one.route_id, []).append(one)
     return {route_id: tuple(those) for route_id, those in running.items()}
+
+
+def _filed(
+    prompts: Iterable[snapshot.PromptRecord],
+) -> Mapping[tuple[str, str], Mapping[int | None, snapshot.PromptRecord]]:
+    filed: dict[tuple[str, str], dict[int | None, snapshot.PromptRecord]] = {}
+    for one in prompts:
+        for called in (one.prompt_id, one.name):
+            versions = filed.setdefault((one.organisation_id, called), {})
+            versions[one.version] = one
+            if one.is_current:
+                versions[None] = one
+    return filed

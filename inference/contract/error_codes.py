@@ -38,6 +38,7 @@ class ErrorCode(StrEnum):
     BUDGETS_UNAVAILABLE = "budgets_unavailable"
     ACCOUNTING_UNAVAILABLE = "accounting_unavailable"
     DEADLINE_EXCEEDED = "deadline_exceeded"
+    NOT_CACHED = "not_cached"
     CLIENT_STALLED = "client_stalled"
     CLIENT_LEFT = "client_left"
     GATEWAY_STOPPING = "gateway_stopping"

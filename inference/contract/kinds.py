@@ -166,6 +166,15 @@ class BudgetAction(Kind):
     NOTIFY = "notify"
 
 
+class RefusalReason(Kind):
+    """Why a request was turned away before any pool saw it; what its caller got wrong is none."""
+
+    BUDGET = "budget"
+    LIMIT = "limit"
+    SWITCH = "switch"
+    CAPACITY = "capacity"
+
+
 class ProofVerdict(Kind):
     """What a gateway process did with a made-up request under a copy of a budget that has next to
     nothing left: refused it, made it wait, would have sent it to the cheaper model, or let it in.
@@ -220,7 +229,11 @@ class CacheTier(Kind):
 
 
 class CacheScope(Kind):
-    """Whose requests may be answered from one another's; `shared` is everybody of all."""
+    """Whose requests may be answered from one another's.
+
+    Up to an organisation's each route has its own; `shared` is the organisation's, and all routes
+    of the policy together. Nothing is ever shared between organisations.
+    """
 
     KEY = "key"
     PROJECT = "project"
@@ -276,6 +289,15 @@ class ExperimentMode(Kind):
     FIXED = "fixed"
     SHADOW = "shadow"
     BANDIT = "bandit"
+
+
+class PromptRole(Kind):
+    """Who a message of a prompt is from."""
+
+    SYSTEM = "system"
+    DEVELOPER = "developer"
+    USER = "user"
+    ASSISTANT = "assistant"
 
 
 class DegradationStep(Kind):
@@ -349,6 +371,24 @@ class ChargeKind(Kind):
     FINAL = "final"
     CUT = "cut"
     ESTIMATED = "estimated"
+
+
+class GuardKind(Kind):
+    """What may keep the answer to one question from answering one that lies near it."""
+
+    QUOTES = "quotes"
+    CODE = "code"
+    NUMBERS = "numbers"
+    NEGATION = "negation"
+    DATES = "dates"
+    UNITS = "units"
+    LANGUAGE = "language"
+    PERSONS = "persons"
+    QUESTIONS = "questions"
+    ANTONYMS = "antonyms"
+    NAMES = "names"
+    WORDS = "words"
+    ORDER = "order"
 
 
 class ProcessRole(Kind):

@@ -70,6 +70,27 @@ def decrypt(data_key: bytes, sealed: str) -> str:
     return opened.decode()
 
 
+class Box:
+    """Seals bytes for one use (AES-256-GCM), each `about` something it can't be taken away from."""
+
+    __slots__ = ("_cipher",)
+
+    def __init__(self, data_key: bytes, use: str) -> None:
+        self._cipher = AESGCM(subkey(data_key, use))
+
+    def seal(self, payload: bytes, about: bytes) -> bytes:
+        """Seal a payload: a nonce, then what nobody reads without the key."""
+        nonce = os.urandom(_NONCE_BYTES)
+        return nonce + self._cipher.encrypt(nonce, payload, about)
+
+    def open(self, sealed: bytes, about: bytes) -> bytes:
+        """Open what `seal` sealed about the same, or raise SealError."""
+        try:
+            return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], about)
+        except (ValueError, InvalidTag) as error:
+            raise SealError("it was not sealed with this data key, or not about this") from error
+
+
 def worker_key(data_key: bytes, worker_id: str) -> str:
     """The API key of a worker we start: derived, so neither directory nor disk carries it."""
     return hmac.new(subkey(data_key, "worker-key"), worker_id.encode(), hashlib.sha256).hexdigest()

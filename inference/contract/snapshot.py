@@ -38,6 +38,8 @@ from inference.contract.kinds import (
 )
 from inference.contract.matching import MatchRecord as MatchRecord
 from inference.contract.matching import ScheduleRecord as ScheduleRecord
+from inference.contract.prompts import PromptMessage as PromptMessage
+from inference.contract.prompts import PromptRecord as PromptRecord
 from inference.contract.targets import TargetRecord as TargetRecord
 
 
@@ -337,7 +339,8 @@ class ConfigSnapshot:
     `thrown` are the switches again by what they turn off: organisation, subject and its id.
     `cache_policies` and `purges` are by id; `purged` has of each organisation by kind and value the
     newest epoch. `experiments` are by id; `tested` has those that run by the route they are on, in
-    the order of their ids.
+    the order of their ids. `prompts` are the versions of all prompts, by id; `filed` has them by
+    organisation and prompt (by its id and by its name), then by version, None being the current.
     `gateways` is by name; one that nobody ever drained or restarted has no record.
     """
 
@@ -362,3 +365,5 @@ class ConfigSnapshot:
     purged: Mapping[str, Mapping[tuple[PurgeKind, str], int]] = field(default_factory=dict)
     experiments: Mapping[str, ExperimentRecord] = field(default_factory=dict)
     tested: Mapping[str, tuple[ExperimentRecord, ...]] = field(default_factory=dict)
+    prompts: Mapping[str, PromptRecord] = field(default_factory=dict)
+    filed: Mapping[tuple[str, str], Mapping[int | None, PromptRecord]] = field(default_factory=dict)

@@ -36,7 +36,8 @@ class Traffic:
     errors. Histograms are `decisions.histograms`': milliseconds from arrival to first content, and
     milliseconds for each output token after the first. Money is what was booked, in nano-USD; the
     requests without a price, or without a count of tokens, are counted instead. `shed` counts by
-    class the requests that were sent away for want of room.
+    class the requests that were sent away for want of room, `refused` by reason all that were
+    turned away before any pool saw them, `cached` by outcome those that a cache policy bore on.
     """
 
     at: int
@@ -53,6 +54,8 @@ class Traffic:
     first_token_ms: Mapping[int, int] = field(default_factory=dict)
     output_token_ms: Mapping[int, int] = field(default_factory=dict)
     shed: Mapping[str, int] = field(default_factory=dict)
+    refused: Mapping[str, int] = field(default_factory=dict)
+    cached: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +65,9 @@ class WorkerGauges:
     `running`, `waiting` and `kv_used` (0 to 1) are the engine's own. `utilisation` is in per cent:
     of its GPUs where there are any (`is_gpu`), else of all of the host's CPUs, by the worker's
     process group. `memory_bytes` is likewise of its GPUs or resident (RSS) in its process group,
-    where memory that its processes share counts once each.
+    where memory that its processes share counts once each. `prefix_tokens_total` are the prompt
+    tokens that the engine looked up in its own prefix cache since it started, `prefix_hits_total`
+    those that were there.
     """
 
     worker_id: str
@@ -74,6 +79,8 @@ class WorkerGauges:
     utilisation: float | None = None
     memory_bytes: int | None = None
     is_gpu: bool = False
+    prefix_tokens_total: int | None = None
+    prefix_hits_total: int | None = None
 
 
 TOP_ENTRIES_TOLD = 20

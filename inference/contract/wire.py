@@ -115,6 +115,26 @@ def limits_counter_key(organisation_id: str, digest: str) -> str:
     return f"hw:limits:{{{organisation_id}}}:{digest}"
 
 
+CACHE_KEYS = "hw:cache:*"
+"""All that is kept in the cache store; each lives for a time that was set with it."""
+
+
+SEMANTIC_STREAM = "hw:cache:semantic"
+"""A stream in the cache store: messages that the helpers of all hosts find, each sealed."""
+
+SEMANTIC_FIELD = "m"
+
+
+def cached_answer_key(organisation_id: str, digest: str) -> str:
+    """Where the cache store has an answer, or the vector of one input, sealed."""
+    return f"hw:cache:{{{organisation_id}}}:{digest}"
+
+
+def cache_flight_key(organisation_id: str, digest: str) -> str:
+    """Set while a gateway process has that answer made: others wait for it."""
+    return f"hw:cache:{{{organisation_id}}}:{digest}:flight"
+
+
 def key_section(bucket: str) -> str:
     """The section that holds one bucket of API keys."""
     return f"keys/{bucket}"
@@ -138,9 +158,10 @@ SECTIONS = (
     "caches",
     "purges",
     "experiments",
+    "prompts",
 )
 
 LATER_SECTIONS = frozenset(
-    {"gateways", "limits", "budgets", "switches", "caches", "purges", "experiments"}
+    {"gateways", "limits", "budgets", "switches", "caches", "purges", "experiments", "prompts"}
 )
 """Sections that manifests written before they existed lack: then they are empty."""

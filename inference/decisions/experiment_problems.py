@@ -9,6 +9,7 @@ import msgspec
 
 from inference.contract.kinds import ExperimentMode, ExperimentUnit
 from inference.contract.params import (
+    ANSWER_BOUNDS,
     EXPERIMENT_BOUNDS,
     FIXED_MEMBERS,
     MAX_PARAMETER_CHARS,
@@ -37,10 +38,12 @@ from inference.decisions.problems import (
     organisation_findings,
     out_of_bounds,
 )
+from inference.decisions.prompts import variables_of
 from inference.decisions.route_problems import findings_in_match, findings_in_targets
 
 _LAYER = re.compile(NAME_PATTERN)
 _PARAMETER = re.compile(PARAMETER_PATTERN)
+_COUNT = re.compile(r"[1-9][0-9]{0,8}")
 _parsed = msgspec.json.Decoder().decode
 
 Running = dict[tuple[str, str], list[ExperimentRecord]]
@@ -128,6 +131,11 @@ def _findings_in_variants(
     if sum(one.share_bp for one in variants) != WHOLE_BP:
         message = f"The shares of all variants make {WHOLE_BP:,} together."
         yield "variants", "invalid", message
+    if not _need_the_same(snapshot, variants):
+        message = (
+            "Prompts of all variants have the same variables: or some would fail and not others."
+        )
+        yield "variants", "invalid", message
     ids = Counter(one.id for one in variants)
     names = Counter(one.name for one in variants)
     target_ids = Counter(target.id for one in variants for target in one.targets)
@@ -144,6 +152,13 @@ def _findings_in_variants(
             if target_ids[target.id] > 1:
                 message = "Two targets of the experiment and its route have this id."
                 yield f"{place}.targets.{number}.id", "duplicate", message
+
+
+def _need_the_same(snapshot: ConfigSnapshot, variants: Iterable[VariantRecord]) -> bool:
+    """Whether a request that has the variables of one variant's prompt has those of all."""
+    prompts = [snapshot.prompts.get(one.prompt_version_id or "") for one in variants]
+    needed = {frozenset() if one is None else variables_of(one) for one in prompts}
+    return len(needed) == 1
 
 
 def _targets_of(route: RouteRecord | None) -> Iterable[TargetRecord]:
@@ -170,7 +185,11 @@ def _findings_in_variant(
         elif policy.organisation_id != owner:
             yield "cache_policy_id", "foreign", "The policy belongs to another organisation."
     if variant.prompt_version_id is not None:
-        yield "prompt_version_id", "unknown", "There is no such version of a prompt."
+        prompt = snapshot.prompts.get(variant.prompt_version_id)
+        if prompt is None:
+            yield "prompt_version_id", "unknown", "There is no such version of a prompt."
+        elif prompt.organisation_id != owner:
+            yield "prompt_version_id", "foreign", "The prompt belongs to another organisation."
 
 
 def _findings_in_parameters(variant: VariantRecord) -> Iterator[Finding]:
@@ -187,6 +206,8 @@ def _findings_in_parameters(variant: VariantRecord) -> Iterator[Finding]:
             yield place, "out_of_range", message
         elif not _is_json(text):
             yield place, "invalid", "It is a value in JSON."
+        elif name in ANSWER_BOUNDS and not _COUNT.fullmatch(text):
+            yield place, "invalid", "It is a whole number of at least 1."
 
 
 def _is_json(text: str) -> bool:

@@ -9,21 +9,26 @@ from enum import StrEnum
 from hashlib import blake2b
 
 from inference.contract.events import Exposure
-from inference.contract.kinds import ExperimentUnit
+from inference.contract.kinds import Endpoint, ExperimentUnit
 from inference.contract.params import WHOLE_BP
 from inference.contract.snapshot import ExperimentRecord, VariantRecord
 from inference.contract.values import frozen
+from inference.decisions.endpoints import GENERATING, READING
 from inference.decisions.rules import Circumstances, fits
 
 _BITS = 53
 """All that a float tells apart."""
 _STEPS = 2.0**_BITS
 
+_TESTED = GENERATING | READING
+"""The others ask no model for anything."""
+
 
 class Unexposed(StrEnum):
     """Why a request takes no part in an experiment that runs on its route."""
 
     OVER = "over"
+    ENDPOINT = "endpoint"
     TARGET_ASKED_FOR = "target_asked_for"
     OTHER_REQUESTS = "other_requests"
     NO_UNIT = "no_unit"
@@ -60,6 +65,9 @@ def _assigned(experiment: ExperimentRecord, case: Circumstances, u: float) -> As
     at = case.at
     if experiment.ends_at is not None and experiment.ends_at <= at:
         return Assignment(experiment, why_not=Unexposed.OVER)
+    endpoint = case.facts.endpoint
+    if endpoint not in _TESTED or (endpoint is not Endpoint.CHAT and _has_prompts(experiment)):
+        return Assignment(experiment, why_not=Unexposed.ENDPOINT)
     if case.facts.target_id is not None:
         return Assignment(experiment, why_not=Unexposed.TARGET_ASKED_FOR)
     if experiment.when is not None and not fits(experiment.when, case):
@@ -69,6 +77,11 @@ def _assigned(experiment: ExperimentRecord, case: Circumstances, u: float) -> As
         return Assignment(experiment, why_not=Unexposed.NO_UNIT)
     unit_id = unit_digest(experiment.organisation_id, experiment.unit, raw)
     return assign_unit(experiment, unit_id, at)
+
+
+def _has_prompts(experiment: ExperimentRecord) -> bool:
+    """Whether it is about prompts, which only chats have."""
+    return any(one.prompt_version_id is not None for one in experiment.variants)
 
 
 def assign_unit(experiment: ExperimentRecord, unit_id: str, at: float) -> Assignment:

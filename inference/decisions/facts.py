@@ -23,7 +23,7 @@ class RequestFacts:
     text that requests which belong together share. `headers` are those that a rule of the route
     looks at, by lower-case name, one that was sent twice being there twice. `target_id` is the one
     target that the caller, who may, wants to ask. What can't be said in another endpoint's words
-    is not `is_bridgeable`.
+    is not `is_bridgeable`. `prompt_version_id` is of the prompt that it asked for by name.
     """
 
     model: str
@@ -41,6 +41,7 @@ class RequestFacts:
     headers: tuple[tuple[str, str], ...] = ()
     target_id: str | None = None
     is_bridgeable: bool = True
+    prompt_version_id: str | None = None
 
 
 @frozen

@@ -34,10 +34,11 @@ MOST_WAYS = 10_000
 class Way:
     """Where a key comes by a name: the route, and what a request counts as that says no more.
 
-    `experiments` are those that run on the route, `looked_at` the headers that its rules and they
-    look at. `line_ups` are the route's own, by endpoint, which a request comes to that neither rule
-    nor experiment nor its caller's wish has chosen for. `origins` are of requests by it that say no
-    more, by endpoint and whether they are streams: kept here by whoever writes them down.
+    `experiments` are those that run on the route, `looked_at` the headers that its rules, they and
+    its cache policy look at. `line_ups` are the route's own, by endpoint, which a request comes to
+    that neither rule nor experiment nor its caller's wish has chosen for. `origins` are of requests
+    by it that say no more, by endpoint and whether they are streams: kept here by whoever writes
+    them down.
     """
 
     route: RouteRecord
@@ -130,7 +131,8 @@ class Groundwork:
             if len(self._ways) >= MOST_WAYS:
                 self._ways.clear()
             tested = self._snapshot.tested.get(route.id, ())
-            looked_at = headers_of(route, tested)
+            policy = self._snapshot.cache_policies.get(route.cache_policy_id or "")
+            looked_at = headers_of(route, tested, () if policy is None else policy.bypass)
             standing = standing_of_nothing(identity, route)
             way = Way(route, standing, looked_at, {}, {}, tested)
             self._ways[identity.id, name] = way

@@ -77,9 +77,15 @@ def is_within(schedule: ScheduleRecord, at: float, time_zone: str) -> bool:
     )
 
 
-def headers_of(route: RouteRecord, experiments: Sequence[ExperimentRecord] = ()) -> frozenset[str]:
-    """The headers that the rules of a route, and these experiments on it, look at."""
-    matches = [rule.when for rule in route.rules]
+def headers_of(
+    route: RouteRecord,
+    experiments: Sequence[ExperimentRecord] = (),
+    bypass: Sequence[MatchRecord] = (),
+) -> frozenset[str]:
+    """The headers that the rules of a route, these experiments on it, and what passes its caches
+    by look at.
+    """
+    matches = [*(rule.when for rule in route.rules), *bypass]
     matches += [one.when for one in experiments if one.when is not None]
     return frozenset(name for when in matches for name, _ in when.headers)
 

@@ -43,6 +43,7 @@ from inference.decisions.problems import (
     organisation_findings,
     out_of_bounds,
 )
+from inference.decisions.prompt_problems import prompt_problems
 from inference.decisions.route_problems import route_problems
 from inference.decisions.traffic_problems import budget_problems, limit_problems, switch_problems
 
@@ -84,7 +85,8 @@ _REFERS_TO: Mapping[str, frozenset[str]] = {
     "switches": frozenset(("organisations",)),
     "caches": frozenset(("organisations",)),
     "purges": frozenset(("organisations",)),
-    "experiments": frozenset(("organisations", "pools", "routes", "caches")),
+    "experiments": frozenset(("organisations", "pools", "routes", "caches", "prompts")),
+    "prompts": frozenset(("organisations",)),
 }
 
 
@@ -350,4 +352,5 @@ _CHECKS: Mapping[str, _Check] = {
     "caches": cache_problems,
     "purges": purge_problems,
     "experiments": experiment_problems,
+    "prompts": prompt_problems,
 }

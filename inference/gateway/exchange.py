@@ -4,16 +4,12 @@ import asyncio
 from collections.abc import Sequence
 
 from inference.contract.events import End, Origin
-from inference.contract.kinds import (
-    Accounting,
-    DegradationStep,
-    Endpoint,
-    Outcome,
-)
+from inference.contract.kinds import Accounting, DegradationStep, Endpoint, Outcome
 from inference.contract.shapes import shaped
 from inference.contract.snapshot import KeyRecord, RouteRecord
 from inference.decisions.dispatch import Tried, is_repeat
 from inference.decisions.endpoints import BRIDGES, GENERATING
+from inference.decisions.experiments import Assignment
 from inference.decisions.facts import RequestFacts, standing_of
 from inference.decisions.groundwork import Way
 from inference.decisions.plan import Plan, Refusal, plan_request
@@ -30,16 +26,19 @@ from inference.gateway.admission import count_spared, end_and_settle, log_failur
 from inference.gateway.attempts import Attempt, Moment, charges_of, end_all
 from inference.gateway.auth import identify
 from inference.gateway.bridged import Bridged, within_reach
+from inference.gateway.cached import Caching
 from inference.gateway.dialects import DIALECTS, Dialect
 from inference.gateway.dispatch import Placement, Prompt
 from inference.gateway.downstream import Downstream
 from inference.gateway.facts import NOTHING_KNOWN, facts_for
 from inference.gateway.identifiers import RANDOM_BITS, event_id
+from inference.gateway.prompts import check_variables, filled, with_room
 from inference.gateway.records import opening_record, origin_record
 from inference.gateway.refusals import refusal_of
 from inference.gateway.schemas import InferenceRequest, parse_request
 from inference.gateway.services import Services
 from inference.gateway.turns import place_in_turn, still_on, turn_record
+from inference.gateway.variants import opened, settled
 from inference.journal import JournalUnavailable
 from inference.limits.admissions import Admission
 from inference.queues.room import Silence
@@ -73,8 +72,10 @@ class Exchange:
     _origin_record: Origin | None = None
     degraded: tuple[DegradationStep, ...] = ()
     bridged: Bridged | None = None
+    caching: Caching | None = None
     is_out_of_retries = False
     tokens_not_generated: int | None = None
+    assignments: tuple[Assignment, ...] = ()
 
     def __init__(self, services: Services, downstream: Downstream, *, endpoint: Endpoint) -> None:
         self.services = services
@@ -86,7 +87,6 @@ class Exchange:
         self.trace = services.traces.begin(downstream.headers)
         self.snapshot = services.snapshots.current
         self.attempts: list[Attempt] = []
-        self._task = downstream.task
         services.metrics.arrived()
         downstream.watch(self._leave)
 
@@ -98,20 +98,19 @@ class Exchange:
         services, snapshot = self.services, self.snapshot
         if snapshot is None:
             raise NoCapacity("This gateway has no configuration yet.")
+        sent, now = self.downstream.headers.authorization, services.clock()
         self.identity = identify(
-            snapshot,
-            self.downstream.headers.authorization,
-            peppers=services.peppers,
-            now=services.clock(),
-            proofs=services.proofs,
+            snapshot, sent, peppers=services.peppers, now=now, proofs=services.proofs
         )
 
     async def understand(self) -> InferenceRequest:
         """Read the body, or raise."""
         body = await self.downstream.read_body(self.services.body_limit_bytes)
         self.body_bytes = len(body)
-        self.request = parse_request(self.endpoint, body)
-        return self.request
+        self.request = request = parse_request(self.endpoint, body)
+        if "prompt" in request.members and self.endpoint is Endpoint.CHAT:
+            self.request = request = filled(self, request)
+        return request
 
     def make_plan(self, request: InferenceRequest) -> Plan:
         """Decide where it goes, or raise; the route's time limit runs from the arrival on."""
@@ -125,6 +124,8 @@ class Exchange:
         looked_at = None if way is None else way.looked_at
         if headers.wishes or looked_at:
             facts = facts_for(request, headers, identity=identity, looked_at=looked_at or ())
+        if way is not None and way.experiments:
+            facts = with_room(snapshot, way, request, facts)
         self.facts = facts
         decided = plan_request(
             snapshot,
@@ -139,6 +140,9 @@ class Exchange:
         if self.endpoint in BRIDGES:
             decided = within_reach(self, request, decided)
         self._route, self._rule_id = decided.route, decided.rule_id
+        if decided.assignments:
+            self.assignments = decided.assignments
+            check_variables(self, decided, request)
         if isinstance(decided, Refusal):
             raise refusal_of(decided, now=now)
         self.plan = decided
@@ -170,8 +174,7 @@ class Exchange:
 
         A worker that has failed this request is asked again after a pause, if there is time for it.
         """
-        services = self.services
-        dispatcher = services.dispatcher
+        services, dispatcher = self.services, self.services.dispatcher
         started = Moment(int(services.clock() * 1000), services.stopwatch())
         if services.snapshots.current is not self.snapshot:
             plan = still_on(self, plan)
@@ -247,6 +250,7 @@ class Exchange:
             plan=plan,
             attempt=attempt,
             client_request_id=self.downstream.headers.client_request_id,
+            exposures=opened(self) if self.assignments else (),
         )
         try:
             await self.services.books.open(opening)
@@ -275,10 +279,11 @@ class Exchange:
 
     def interrupt(self, error: GatewayError) -> None:
         """End it from outside, wherever it waits; the pipeline finds the reason here."""
-        if self.is_closed or self.interruption is not None or self._task is None:
+        task = self.downstream.task
+        if self.is_closed or self.interruption is not None or task is None:
             return
         self.interruption = error
-        self._task.cancel()
+        task.cancel()
 
     async def close(
         self, outcome: Outcome, *, http_status: int, error: GatewayError | None = None
@@ -314,6 +319,8 @@ class Exchange:
             end = self._end(outcome, http_status, error, now_s)
             services.traffic.count(end, mono_s=now_s)
             services.traces.ended(self.trace, end, self.attempts)
+            if end.cache is not None:
+                services.metrics.caches.used(end.cache)
             try:
                 await services.books.close(end)
             except JournalUnavailable:
@@ -350,6 +357,8 @@ class Exchange:
             None if self.plan is None else self.plan.output_tokens_max,
             self.downstream.headers.client_request_id,
             self.decision(),
+            exposures=settled(self, outcome) if self.assignments else (),
+            cache=None if self.caching is None else self.caching.use(self),
         )
 
     def decision(self) -> dict[str, object] | None:
@@ -365,6 +374,8 @@ class Exchange:
             record["trace_id"] = self.trace.trace_id
         if self.admission is not None:
             record |= self.admission.records()
+        if self.caching is not None:
+            record["cache"] = self.caching.record()
         return record
 
     def _origin(self) -> Origin:

@@ -27,6 +27,10 @@ PRIORITY = b"x-headworks-priority"
 SESSION = b"x-headworks-session"
 ANY_SESSION = b"x-session-id"
 TARGET = b"x-headworks-target"
+CACHE_CONTROL = b"cache-control"
+CONTEXT_VERSION = b"x-headworks-context-version"
+CACHE_NAMESPACE = b"x-headworks-cache-namespace"
+CACHE_TAGS = b"x-headworks-cache-tags"
 
 
 class _Use(Enum):
@@ -35,9 +39,10 @@ class _Use(Enum):
     READ = 1
     FORWARDED = 2
     WISH = 3
+    CACHING = 4
 
 
-_READ, _FORWARDED, _WISH = _Use
+_READ, _FORWARDED, _WISH, _CACHING = _Use
 _USES: Mapping[bytes, _Use] = {
     b"authorization": _READ,
     b"content-encoding": _READ,
@@ -49,6 +54,7 @@ _USES: Mapping[bytes, _Use] = {
     b"traceparent": _FORWARDED,
     b"tracestate": _FORWARDED,
     **dict.fromkeys((TAGS, TASK, PRIORITY, SESSION, ANY_SESSION, TARGET), _WISH),
+    **dict.fromkeys((CACHE_CONTROL, CONTEXT_VERSION, CACHE_NAMESPACE, CACHE_TAGS), _CACHING),
 }
 
 
@@ -58,8 +64,8 @@ class CallerHeaders:
 
     `authorization` is what says who asks: the header of that name, or else an `x-api-key`, which is
     Anthropic's way, as if it had come in that header. `wishes` are those by which a caller has a
-    say in where its request goes; one that was sent twice is one list. `raw` is all of them, for
-    rules that look at a header.
+    say in where its request goes, `caching` those about caches; one that was sent twice is one
+    list. `raw` is all of them, for rules that look at a header.
     """
 
     authorization: bytes = b""
@@ -70,6 +76,7 @@ class CallerHeaders:
     expects_continue: bool = False
     forwarded: bytes = b""
     wishes: Mapping[bytes, bytes] = field(default_factory=dict)
+    caching: Mapping[bytes, bytes] = field(default_factory=dict)
     raw: Sequence[tuple[bytes, bytes]] = field(default=(), repr=False)
 
 
@@ -77,6 +84,7 @@ def read_headers(raw: Sequence[tuple[bytes, bytes]]) -> CallerHeaders:
     """Pick the headers that matter; names are lower case."""
     read: dict[bytes, bytes] = {}
     wishes: dict[bytes, bytes] = {}
+    caching: dict[bytes, bytes] = {}
     forwarded = b""
     for name, value in raw:
         use = _USES.get(name)
@@ -84,8 +92,9 @@ def read_headers(raw: Sequence[tuple[bytes, bytes]]) -> CallerHeaders:
             continue
         if use is _READ:
             read[name] = value
-        elif use is _WISH:
-            wishes[name] = b"%b,%b" % (wishes[name], value) if name in wishes else value
+        elif use is _WISH or use is _CACHING:
+            kept = wishes if use is _WISH else caching
+            kept[name] = b"%b,%b" % (kept[name], value) if name in kept else value
         elif len(value) <= _MAX_FORWARDED_BYTES:
             forwarded += b"%b: %b\r\n" % (name, value)
     length = read.get(b"content-length", b"")
@@ -98,6 +107,7 @@ def read_headers(raw: Sequence[tuple[bytes, bytes]]) -> CallerHeaders:
         expects_continue=b"expect" in read,
         forwarded=forwarded,
         wishes=wishes,
+        caching=caching,
         raw=raw,
     )
 

@@ -17,6 +17,8 @@ from inference.errors import (
 )
 from inference.gateway.admission import admit_unplanned, give_back, next_within_limits, with_bound
 from inference.gateway.attempts import Attempt
+from inference.gateway.cache_start import begin_caching
+from inference.gateway.cached import Caching
 from inference.gateway.disclosures import disclosed
 from inference.gateway.easing import admitted
 from inference.gateway.error_responses import error_response
@@ -32,8 +34,10 @@ from inference.gateway.relay import (
     send_whole,
     understood,
 )
+from inference.gateway.renewal import renew
 from inference.gateway.schemas import InferenceRequest
 from inference.gateway.sending import Trials, ask, in_time
+from inference.gateway.serving import answered_from_cache, has_joined
 from inference.gateway.turns import degrade
 from inference.workers.registry import REGISTRY as BACKENDS
 
@@ -48,6 +52,8 @@ async def run(exchange: Exchange) -> None:
         # this is the whole of its task, so what is written now is the last thing the task does
         await _fail(exchange, exchange.interruption or GatewayStopping())
     finally:
+        if exchange.caching is not None:
+            exchange.caching.abandon()
         if not exchange.is_closed:
             fault = InternalError()
             await exchange.close(Outcome.ERROR, http_status=fault.http_status, error=fault)
@@ -58,11 +64,17 @@ async def _answer(exchange: Exchange) -> None:
     try:
         request = await exchange.understand()
         plan = exchange.make_plan(request)
+        if plan.route.cache_policy_id is not None or plan.assignments:
+            begin_caching(exchange, plan, request)
     except ClientLeft:
         raise
     except GatewayError:
         await admit_unplanned(exchange)
         raise
+    if exchange.caching is not None:
+        if await _is_kept(exchange, exchange.caching):
+            return
+        request = exchange.request or request
     if (admission := exchange.limit(plan)) is not None:
         if admission.is_budgeted:
             plan = await admitted(exchange, plan)
@@ -78,6 +90,8 @@ async def _answer(exchange: Exchange) -> None:
     if request.is_stream or plan.route.hedge_after_ms is not None:
         alive = KeepAlive(exchange, plan.route.keep_alive_ms if request.is_stream else None)
         exchange.silence = alive.silence
+    if exchange.caching is not None and await has_joined(exchange, exchange.caching, alive):
+        return
     trials = Trials(exchange)
     while True:
         if exchange.admission is None:
@@ -101,6 +115,14 @@ async def _answer(exchange: Exchange) -> None:
         else:
             return
     raise trials.failure() if trials.failures else NoCapacity
+
+
+async def _is_kept(exchange: Exchange, caching: Caching) -> bool:
+    """Answer from a cache, if it may be; a stale answer is asked for anew."""
+    is_answered = await answered_from_cache(exchange, caching)
+    if is_answered and caching.is_stale:
+        renew(exchange, caching, run)
+    return is_answered
 
 
 async def _attempt(

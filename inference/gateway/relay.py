@@ -18,7 +18,9 @@ from inference.gateway.exchange import Exchange
 from inference.gateway.failures import failure_of_error_member
 from inference.gateway.headers import EVENT_STREAM
 from inference.gateway.keepalive import KeepAlive
+from inference.gateway.keeping import begin_recording, compare_stream, keep_stream, keep_whole
 from inference.gateway.named import NamedEventReader, next_sequence_number
+from inference.gateway.recording import Recording
 from inference.gateway.schemas import InferenceRequest
 from inference.gateway.streaming import BadFrame, StreamFilter
 from inference.workers.answers import Answer
@@ -94,6 +96,8 @@ def understood(exchange: Exchange, attempt: Attempt, body: bytes) -> bytes:
 async def send_whole(exchange: Exchange, attempt: Attempt, body: bytes) -> None:
     """Pass on an answer that was read, once its end is in the books."""
     attempt.end(exchange.services.stopwatch())
+    if exchange.caching is not None:
+        body = await keep_whole(exchange, exchange.caching, attempt, body)
     await exchange.close(Outcome.OK, http_status=_OK)
     await exchange.downstream.answer(exchange.event_id, exchange.dialect, disclosed(exchange), body)
 
@@ -134,6 +138,8 @@ async def pass_stream(exchange: Exchange, attempt: Attempt, data: bytes, alive: 
     assert answer is not None
     assert stream is not None
     passage = _Passage(exchange, attempt, stream, alive, data)
+    recording = None if exchange.caching is None else begin_recording(exchange.caching, data)
+    passage.recording = recording
     await alive.begin()
     while not stream.is_done:
         await alive.write(passage.rest)
@@ -144,8 +150,12 @@ async def pass_stream(exchange: Exchange, attempt: Attempt, data: bytes, alive: 
             await alive.write(passage.rest)
         _check(stream, attempt)
     attempt.end(exchange.services.stopwatch())
+    if exchange.caching is not None and exchange.caching.compared is not None:
+        await compare_stream(exchange, exchange.caching, attempt, stream)
     await exchange.close(Outcome.OK, http_status=_OK)
     await exchange.downstream.end(passage.rest + stream.closing)
+    if exchange.caching is not None:
+        await keep_stream(exchange, exchange.caching, attempt, stream)
 
 
 class _Passage:
@@ -157,7 +167,7 @@ class _Passage:
 
     __slots__ = (
         *("_alive", "_attempt", "_exchange", "_has_no_token", "_stream", "_time", "_write_now"),
-        "rest",
+        *("recording", "rest"),
     )
 
     def __init__(
@@ -175,6 +185,7 @@ class _Passage:
         self._time = asyncio.get_running_loop().time
         self._write_now = exchange.downstream.write_now
         self._has_no_token = attempt.first_token_ms is None
+        self.recording: Recording | None = None
         self.rest = rest
 
     def take(self, data: bytes) -> bool:
@@ -187,6 +198,8 @@ class _Passage:
             frames = stream.feed(data) if data else _last_frames(stream)
         except BadFrame as error:
             raise UpstreamBadAnswer from error
+        if self.recording is not None and frames:
+            self.recording.add(frames)
         if self._has_no_token and stream.has_content:
             self._has_no_token = False
             self._exchange.note_first_token(self._attempt)

@@ -9,9 +9,11 @@ from inference.gateway.downstream import Downstream
 from inference.gateway.handlers.chat import complete_chat
 from inference.gateway.handlers.completions import complete_text
 from inference.gateway.handlers.embeddings import embed
+from inference.gateway.handlers.feedback import take_feedback
 from inference.gateway.handlers.health import answer_health, answer_ready
 from inference.gateway.handlers.messages import answer_messages, count_tokens
 from inference.gateway.handlers.models import list_models
+from inference.gateway.handlers.published import published_at
 from inference.gateway.handlers.responses import find_response, respond_to
 from inference.gateway.handlers.scores import rerank, score
 from inference.gateway.handlers.tokens import detokenize, tokenize
@@ -36,6 +38,7 @@ ROUTES: Mapping[str, Mapping[str, Handler]] = {
     **{path: {"POST": HANDLERS[endpoint]} for endpoint, path in PATHS.items()},
     **{path: {"POST": HANDLERS[endpoint]} for path, endpoint in OTHER_PATHS.items()},
     "/v1/models": {"GET": list_models},
+    "/v1/feedback": {"POST": take_feedback},
     "/health": {"GET": answer_health, "HEAD": answer_health},
     "/ready": {"GET": answer_ready, "HEAD": answer_ready},
 }
@@ -58,6 +61,8 @@ _OF_A_RESPONSE: Mapping[str, Mapping[str, Handler]] = {
 def find_handler(method: str, path: str) -> Handler:
     """The handler of a path and method, or PathNotFound or MethodNotAllowed."""
     methods = ROUTES.get(path) or _methods_of_a_response(path)
+    if methods is None and (published := published_at(path)) is not None:
+        methods = {"GET": published}
     if methods is None:
         raise PathNotFound
     handler = methods.get(method)

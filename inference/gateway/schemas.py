@@ -11,6 +11,7 @@ from inference.contract.sealing import without_secrets
 from inference.contract.values import changed, frozen
 from inference.decisions.cost import bound_prompt_tokens
 from inference.decisions.facts import RequestFacts
+from inference.decisions.prompts import Template
 from inference.errors import InvalidRequest
 from inference.gateway.media import may_have_media, media_in
 from inference.gateway.members import (
@@ -91,6 +92,7 @@ class InferenceRequest:
     answers_each: int = 1
     replaced: Mapping[str, bytes] = field(default_factory=dict)
     media_bytes: int = 0
+    template: Template | None = None
 
     @property
     def prompt_bytes(self) -> bytes:

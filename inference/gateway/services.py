@@ -4,7 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from inference.contract.events import End, Opening
+from inference.caches.chain import Caches
+from inference.contract.events import Numbered, Opening
 from inference.contract.snapshot import ConfigSnapshot
 from inference.decisions.groundwork import Groundwork
 from inference.fleet.registry import FleetRegistry
@@ -63,7 +64,7 @@ class Books(Protocol):
 
     def open(self, opening: Opening) -> Awaitable[object]: ...
 
-    def close(self, end: End) -> Awaitable[object]: ...
+    def close(self, end: Numbered) -> Awaitable[object]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +88,7 @@ class Services:
     metrics: GatewayMetrics
     traffic: TrafficCounter
     traces: Traces = field(default_factory=NoTraces)
+    caches: Caches | None = None
     grounds: Grounds = field(default_factory=Grounds)
     deadlines: Deadlines = field(default_factory=Deadlines)
     peppers: Mapping[int, bytes] = field(repr=False)

@@ -116,6 +116,11 @@ class StreamFilter:
         return self._reader.has_finished(self._recent)
 
     @property
+    def was_ended(self) -> bool:
+        """Whether the worker said itself that this is the end, as its dialect has it."""
+        return self._reader.is_done
+
+    @property
     def recent(self) -> bytes:
         """The last frames that came."""
         return b"".join(self._recent)

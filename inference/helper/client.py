@@ -6,12 +6,14 @@ that ended is made anew after a growing pause.
 """
 
 import asyncio
+import contextlib
 import random
 import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import structlog
 
@@ -24,8 +26,10 @@ from inference.helper.messages import (
     Forget,
     Frames,
     GarbledFrame,
+    HelperGauge,
     Nearest,
     Ping,
+    Pong,
     Question,
     Remember,
     SemanticEntry,
@@ -51,6 +55,9 @@ ASKED_MAX = 32
 
 WAITING_MAX = 256
 """Messages nobody waits for that are kept while the helper doesn't read; the oldest go first."""
+
+GAUGE_PERIOD_S = 5.0
+"""So often the helper is asked how it is."""
 
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 5.0
@@ -95,6 +102,8 @@ class HelperClient:
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.counts = HelperCounts()
+        self.gauge: HelperGauge | None = None
+        """How the helper was a few seconds ago; None while there is no word of it."""
         self._socket = socket
         self._deadline_s = deadline_s
         self._clock = clock
@@ -166,7 +175,7 @@ class HelperClient:
         try:
             await line.ended.wait()
         finally:
-            self._line, self._is_in_time = None, False
+            self._line, self._is_in_time, self.gauge = None, False, None
             pinging.cancel()
             line.close()
         if line.garbled:
@@ -180,13 +189,27 @@ class HelperClient:
             await self._until_in_time(line)
             if self._is_in_time:
                 self._flush()
-                await self._is_doubted.wait()
+                await self._while_in_time(line)
+
+    async def _while_in_time(self, line: "_Line") -> None:
+        """Return when answers are late; ask how the helper is meanwhile."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(GAUGE_PERIOD_S):
+                    await self._is_doubted.wait()
+                    return
+            self._note_gauge(await line.ask(Ping, _PING_S))
+
+    def _note_gauge(self, told: Told | None) -> None:
+        self.gauge = told.gauge if isinstance(told, Pong) else None
 
     async def _until_in_time(self, line: "_Line") -> None:
         pause_s = _FIRST_PAUSE_S
         while not self._is_in_time and not line.ended.is_set():
             asked_at = self._clock()
-            if await line.ask(Ping, _PING_S) is None:
+            told = await line.ask(Ping, _PING_S)
+            self._note_gauge(told)
+            if told is None:
                 line.close()  # it has been silent for long: perhaps another one listens by now
                 return
             if self._clock() - asked_at <= self._deadline_s:
@@ -279,8 +302,8 @@ class _Line(asyncio.Protocol):
         self.connection_lost(None)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)
-        self._transport = transport
+        # uvloop's are none by their class
+        self._transport = cast(asyncio.WriteTransport, transport)
 
     def data_received(self, data: bytes) -> None:
         try:

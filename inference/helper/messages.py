@@ -5,7 +5,8 @@ host's monotonic clock, which all its processes share. A frame that cannot be re
 connection: whoever wrote it is of another release, or nobody of ours.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import field
 
 import msgspec
 
@@ -110,8 +111,27 @@ class TellAgree(_Message, frozen=True, tag="a"):
     agreed: bool | None
 
 
+@frozen
+class HelperGauge:
+    """What the helper's index holds, and what it did since it began."""
+
+    entries: int = 0
+    bytes: int = 0
+    bytes_max: int = 0
+    partitions: int = 0
+    evictions_total: int = 0
+    embeds_total: int = 0
+    hits_total: int = 0
+    late_total: int = 0
+    dropped_total: int = 0
+    failed_total: int = 0
+    refusals_total: Mapping[str, int] = field(default_factory=dict)
+    """Of near messages, by what refused them: a guard, the threshold, their length."""
+
+
 class Pong(_Message, frozen=True, tag="p"):
     id: int
+    gauge: HelperGauge
 
 
 Question = AskNearest | AskAgree | Ping

@@ -29,7 +29,7 @@ from inference.errors import (
 )
 from inference.limits.acting import Eased, Lowers, Slowed
 from inference.limits.booking import book
-from inference.limits.counted import Known
+from inference.limits.counted import Known, kept_of
 from inference.limits.leases import Leases
 from inference.limits.purses import Purse
 from inference.limits.slices import Claim, CountersUnknown, OutOfUnits, Permit, Shortage, Slice
@@ -119,6 +119,11 @@ class Admission:
     def caps_output(self) -> bool:
         """Whether something relies on the answer's being no longer than its bound."""
         return any(one.caps_output for one in (self._known, *self._further.values()))
+
+    def of_kept_answer(self, model_id: str) -> "Admission | None":
+        """The same of an answer from a cache, as this model's; None if nothing bears on it."""
+        known = kept_of(self._known, self._further.get(model_id))
+        return None if known is None else Admission(self._limiter, self._id, known, Bounds())
 
     async def take(self) -> None:
         """Take what all limits and budgets want, or nothing.

@@ -104,6 +104,15 @@ class Known:
         return next((one for one in self.purses if one.claim(bounds) is None), None)
 
 
+def kept_of(*parts: Known | None) -> Known | None:
+    """What of these bears on a request that is answered from a cache: what counts no tokens, and
+    no budget. None if nothing does.
+    """
+    all_counted = (each for one in parts if one is not None for each in one.counted)
+    counted = [each for each in all_counted if each.limit.unit not in TOKEN_UNITS]
+    return Known(counted) if counted else None
+
+
 def counter_of(bearing: Bearing, *, shared_by: str = "") -> Counter:
     """The counter of a limit and the one it counts for; what callers write is in it as a hash.
 

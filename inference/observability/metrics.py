@@ -17,6 +17,9 @@ from prometheus_client.core import (
 )
 
 from inference.contract.kinds import Outcome
+from inference.observability.cache_metrics import CacheMetrics
+from inference.observability.experiment_metrics import ExperimentMetrics
+from inference.observability.helper_metrics import HelperMetrics, HelperReading
 from inference.observability.queue_metrics import QueueMetrics
 
 NO_ROUTE = "none"
@@ -95,6 +98,8 @@ class GatewayMetrics:
         )
         self._registry = registry
         self.queue = QueueMetrics(registry)
+        self.experiments = ExperimentMetrics(registry)
+        self.caches = CacheMetrics(registry)
         self._failed_attempts = Counter(
             "headworks_gateway_failed_attempts",
             "Attempts that a worker failed, whatever became of the request",
@@ -192,6 +197,10 @@ class GatewayMetrics:
     def panicked(self, pool_id: str) -> None:
         """Count an attempt for which breakers were ignored."""
         self._panics.labels(pool_id).inc()
+
+    def watch_helper(self, read: Callable[[], HelperReading]) -> None:
+        """Have what became of questions to the helper asked of this whenever metrics are read."""
+        self._registry.register(HelperMetrics(read))
 
     def watch_breakers(self, read: Callable[[], Mapping[str, int]]) -> None:
         """Have the number of open breakers by pool asked of this whenever metrics are read."""

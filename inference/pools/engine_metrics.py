@@ -1,4 +1,4 @@
-"""What a vLLM server says of its load: three gauges out of the long text of its /metrics."""
+"""What a vLLM server says of its load: a few figures out of the long text of its /metrics."""
 
 import math
 import re
@@ -8,14 +8,16 @@ from dataclasses import dataclass
 _RUNNING = ("vllm:num_requests_running",)
 _WAITING = ("vllm:num_requests_waiting",)
 _KV_USED = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc")
-"""Names by version, the newest first. The second of the cache's is what older engines call it."""
+_PREFIX_TOKENS = ("vllm:prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries_total")
+_PREFIX_HITS = ("vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_total")
+"""Names by version, the newest first. The second of the caches' is what older engines call it."""
 
-ENGINE_NAMES = frozenset((*_RUNNING, *_WAITING, *_KV_USED))
+_ALL = (*_RUNNING, *_WAITING, *_KV_USED, *_PREFIX_TOKENS, *_PREFIX_HITS)
+ENGINE_NAMES = frozenset(_ALL)
 """All that is read of an engine, by every name there is for it."""
 
 _SAMPLE = re.compile(
-    rb"^(%s)(?=[ {])(?:.*\})?[ \t]+(\S+)"
-    % b"|".join(re.escape(name.encode()) for name in (*_RUNNING, *_WAITING, *_KV_USED)),
+    rb"^(%s)(?=[ {])(?:.*\})?[ \t]+(\S+)" % b"|".join(re.escape(name.encode()) for name in _ALL),
     re.MULTILINE,
 )
 
@@ -24,13 +26,16 @@ _SAMPLE = re.compile(
 class EngineLoad:
     """Requests running and waiting, and the share of the KV cache in use (0 to 1).
 
-    None is what the server doesn't say. A server with several engines counts as one: requests are
-    summed, the shares of caches averaged.
+    `prefix_tokens` are prompt tokens looked up in the prefix cache since the start, `prefix_hits`
+    those found. None is what the server doesn't say. A server with several engines counts as one:
+    requests and tokens are summed, the shares of caches averaged.
     """
 
     running: int | None = None
     waiting: int | None = None
     kv_used: float | None = None
+    prefix_tokens: int | None = None
+    prefix_hits: int | None = None
 
 
 NO_LOAD = EngineLoad()
@@ -49,10 +54,16 @@ def load_in(metrics: bytes) -> EngineLoad:
     running, waiting = _first(found, _RUNNING), _first(found, _WAITING)
     kv_used = _first(found, _KV_USED)
     return EngineLoad(
-        running=None if running is None else round(sum(running)),
-        waiting=None if waiting is None else round(sum(waiting)),
+        running=_sum(running),
+        waiting=_sum(waiting),
         kv_used=None if kv_used is None else sum(kv_used) / len(kv_used),
+        prefix_tokens=_sum(_first(found, _PREFIX_TOKENS)),
+        prefix_hits=_sum(_first(found, _PREFIX_HITS)),
     )
+
+
+def _sum(values: list[float] | None) -> int | None:
+    return None if values is None else round(sum(values))
 
 
 def _first(found: Mapping[str, list[float]], names: tuple[str, ...]) -> list[float] | None:

@@ -151,6 +151,8 @@ class Gauges:
             utilisation=use.utilisation,
             memory_bytes=use.memory_bytes,
             is_gpu=use.is_gpu,
+            prefix_tokens_total=load.prefix_tokens,
+            prefix_hits_total=load.prefix_hits,
         )
 
 

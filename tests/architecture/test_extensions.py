@@ -13,8 +13,10 @@ from tests.architecture.sources import ROOT
 POINTS = [
     (kinds.Strategy, "inference/decisions/routing", "strategies"),
     (kinds.DegradationStep, "inference/decisions/degradation", "steps"),
+    (kinds.GuardKind, "inference/decisions/guarding", "guards"),
     (kinds.Backend, "inference/workers", "backends"),
     (kinds.Provisioner, "inference/pools", "provisioners"),
+    (kinds.CacheTier, "inference/caches", "tiers"),
     (PanelKind, "dashboards", "panels"),
     (AlertKind, "controlplane/alerting", "measures"),
     (ChannelKind, "controlplane/notify", "channels"),

@@ -27,6 +27,18 @@ def test_importing_all_of_the_data_plane_loads_no_framework() -> None:
     assert seen.stdout.strip() == "[]"
 
 
+def test_a_gateway_loads_nothing_of_what_the_helper_stands_on() -> None:
+    heavy = ("numpy", "onnxruntime", "tokenizers", "usearch")
+    program = (
+        "import sys, inference.__main__, inference.gateway.child\n"
+        f"print([name for name in {heavy!r} if name in sys.modules])"
+    )
+    seen = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert seen.stdout.strip() == "[]"
+
+
 def is_write(call: ast.Call) -> bool:
     """Say whether a call writes through the ORM: by its own name, or on a manager's chain."""
     if not isinstance(call.func, ast.Attribute):

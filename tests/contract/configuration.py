@@ -18,6 +18,7 @@ from inference.contract.kinds import (
     LimitWindow,
     PoolPower,
     PriorityClass,
+    PromptRole,
     Provisioner,
     PurgeKind,
     Scope,
@@ -44,6 +45,8 @@ from inference.contract.snapshot import (
     OrganisationRecord,
     PoolRecord,
     PriceRecord,
+    PromptMessage,
+    PromptRecord,
     PurgeRecord,
     RouteRecord,
     RuleRecord,
@@ -305,6 +308,20 @@ EXPERIMENTS = (
         variants=(VariantRecord("var_c", "all", 10_000),),
         allocation_bp=10_000,
         layer="others",
+    ),
+)
+PROMPTS = (
+    PromptRecord(
+        id="prv_a",
+        organisation_id="org_a",
+        prompt_id="prt_a",
+        name="support/answer",
+        version=2,
+        messages=(
+            PromptMessage(PromptRole.SYSTEM, "You help {{ customer }}."),
+            PromptMessage(PromptRole.USER, "{{question}}"),
+        ),
+        is_current=True,
     ),
 )
 GATEWAYS = (GatewayRecord("gw-1", 2, is_drained=True),)

@@ -32,7 +32,6 @@ from tests.contract.samples import (
     OPENING,
     ORIGIN,
     REFUSED_END,
-    VITALS,
     Document,
 )
 
@@ -43,7 +42,7 @@ GOLDEN = Path(__file__).parent / "golden"
 OLD_VITALS = (
     *("vitals-without-gauges", "vitals-before-breakers"),
     *("vitals-before-requests", "vitals-before-queues", "vitals-before-sheds"),
-    "vitals-before-tiers",
+    *("vitals-before-tiers", "vitals-before-cached"),
 )
 OLD_POOLS = ("section-pools-before-breakers", "section-pools-before-endpoints")
 OLD_ROUTES = (
@@ -87,9 +86,9 @@ OLD_FILES = {
 # what these hold is data, not fields
 MAPPINGS = {
     *("sections", "engine_arguments", "inflight", "decision"),
-    *("failures", "first_token_ms", "output_token_ms"),
+    *("failures", "first_token_ms", "output_token_ms", "refused"),
     *("worker_restarts", "prefill_tokens", "breakers"),
-    *("queued", "oldest_wait_ms", "degraded", "shed", "ttl_s", "parameters"),
+    *("queued", "oldest_wait_ms", "degraded", "shed", "refused", "cached", "ttl_s", "parameters"),
 }
 
 every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda one: one.file)
@@ -111,26 +110,6 @@ def test_the_value_is_written_as_the_golden_bytes(document: Document) -> None:
 
 def read_old(file: str) -> bytes:
     return (GOLDEN / f"v1/{file}.json").read_bytes()
-
-
-def test_vitals_of_earlier_writers_are_still_read() -> None:
-    traffic = tuple(replace(one, shed={}) for one in VITALS.traffic)
-    before_tiers = replace(VITALS, tiers=(), top_entries=())
-    before_sheds = replace(before_tiers, traffic=traffic)
-    before_queues = replace(before_sheds, queued={}, oldest_wait_ms={}, degraded={})
-    before_requests = replace(before_queues, directory_token=None, requests=0)
-    before_breakers = replace(
-        before_requests, prefill_tokens={}, breakers={}, restart_generation=0, is_draining=False
-    )
-    first, second, third, fourth, fifth, sixth = (
-        codec.decode_vitals(read_old(file)) for file in OLD_VITALS
-    )
-    assert sixth == before_tiers
-    assert fifth == before_sheds
-    assert fourth == before_queues
-    assert third == before_requests
-    assert second == before_breakers
-    assert first == replace(before_breakers, traffic=(), workers=())
 
 
 def test_pools_of_earlier_writers_have_the_defaults_of_what_came_later() -> None:
@@ -292,7 +271,7 @@ def test_a_kind_outside_the_vocabulary_is_refused() -> None:
         codec.decode_section("routes", data.replace(b'"least_work"', b'"clairvoyant"'))
 
 
-@pytest.mark.parametrize("name", ["prompts", "", "key", "keys2/7f"])
+@pytest.mark.parametrize("name", ["feedback", "", "key", "keys2/7f"])
 def test_an_unknown_section_is_refused(name: str) -> None:
     with pytest.raises(CodecError, match="unknown section"):
         codec.decode_section(name, b'{"v":1,"d":[]}')

@@ -6,7 +6,7 @@ from typing import Any
 from redis import Redis
 
 from inference.contract.codec import encode_event
-from inference.contract.events import Charge, End, Origin, PriceUsed, Usage
+from inference.contract.events import Charge, End, Numbered, Origin, PriceUsed, Usage
 from inference.contract.kinds import ChargeKind, Endpoint, Outcome
 from inference.contract.wire import USAGE_FIELD, USAGE_STREAM
 
@@ -75,8 +75,8 @@ def make_end(number: int = 1, **changes: Any) -> End:
     return End(**(values | changes))
 
 
-def feed(store: Redis, *ends: End | bytes) -> None:
-    """Put ends, or raw bytes, into the stream as the gateways' sink does."""
+def feed(store: Redis, *ends: Numbered | bytes) -> None:
+    """Put ends and feedback, or raw bytes, into the stream as the gateways' sink does."""
     for end in ends:
         data = end if isinstance(end, bytes) else encode_event(end)
         store.xadd(USAGE_STREAM, {USAGE_FIELD: data})

@@ -42,7 +42,7 @@ from tests.controlplane.url_places import (
     WRITERS,
     is_implied,
 )
-from tests.controlplane.url_rows import alert_rows, money_rows
+from tests.controlplane.url_rows import alert_rows, cache_rows, money_rows
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
@@ -54,7 +54,7 @@ PARAMETER = re.compile(r"\(\?P<(?P<name>\w+)>(?:\[[^\]]*\]|\\.|[^()])*\)|<(?:\w+
 SHOWING = {"list", "detail", "log", "entry", "export", "history"}
 
 
-_PLURALS = {"switch": "switches", "delivery": "deliveries"}
+_PLURALS = {"switch": "switches", "delivery": "deliveries", "cache-policy": "caches"}
 _NOUN = re.compile(
     "|".join(
         f"{_PLURALS.get(one, one + 's')}|{one}" for one in sorted(NOUNS, key=len, reverse=True)
@@ -105,7 +105,7 @@ def expected(path: Path, method: str) -> frozenset[str]:
 
 
 def _readers(path: Path, noun: str, act: str) -> frozenset[str]:
-    if act in ("log", "logs", "split"):
+    if act in ("log", "logs", "split", "what-if"):
         # what a worker prints is of everybody who uses the pool; what rules take is all traffic
         return WHOLE
     if act not in ("list", "history"):
@@ -170,6 +170,7 @@ def world(actor: Actor, make_standing_caller: Callable[..., Caller]) -> World:
         "route": admin.made("/routes/", route)["id"],
         "replay": admin.made("/replays/", draft)["id"],
         "limit": admin.made("/limits/", limit)["id"],
+        **cache_rows(admin),
         **alert_rows(admin),
         "service-level": admin.get("/routes/").json()["results"][0]["id"],
         "budget": admin.made("/budgets/", budget)["id"],

@@ -14,8 +14,8 @@ from redis import Redis
 from controlplane.models import JournalMark
 from controlplane.tasks.heartbeat import HEARTBEAT_KEY, beat
 from inference.contract import wire
-from inference.contract.kinds import WorkerState
-from inference.contract.vitals import Applied
+from inference.contract.kinds import CacheTier, WorkerState
+from inference.contract.vitals import Applied, TierGauge
 from tests.controlplane.bridge.conftest import environment_of_process
 from tests.controlplane.fleet import put_directory, put_vitals, vitals, worker
 
@@ -130,7 +130,29 @@ def test_gateways_that_run_on_one_version_are_ok(state_store: Redis) -> None:
         "events_lost": 0,
         "events_lost_at": None,
         "journal_backlog": 4,
+        "semantic_cache": "off: no helper answers 2 of 2 processes",
     }
+
+
+@pytest.mark.parametrize(
+    ("down", "said"),
+    [
+        ((False, False), "on: 1,234 questions"),
+        ((False, True), "off: no helper answers 1 of 2 processes"),
+    ],
+)
+def test_whether_the_semantic_cache_is_on_is_told_and_is_no_trouble(
+    state_store: Redis, collected_files: None, down: tuple[bool, bool], said: str
+) -> None:
+    gauges = [
+        TierGauge(tier=CacheTier.SEMANTIC, entries=None if one else 1234, is_down=one)
+        for one in down
+    ]
+    put_vitals(state_store, *(vitals(f"g/{at}", tiers=(one,)) for at, one in enumerate(gauges)))
+    part = part_of("gateways")
+    assert (part["state"], part["semantic_cache"]) == ("ok", said)
+    page = Client().get("/-/status", headers={"accept": "text/html"}).content.decode()
+    assert f"semantic cache {said}" in page
 
 
 def test_a_refused_version_and_lost_events_are_told_without_what_they_hold(

@@ -62,6 +62,8 @@ NOUNS: Mapping[str, Noun] = {
     # those here are of the canary project and of the key in it
     "limit": Noun(OF_A, OPERATORS),
     "budget": Noun(OF_A, FINANCE),
+    "cache-policy": Noun(OF_A, OPERATORS),
+    "purge": Noun(WHOLE, OPERATORS),
     "switch": Noun(OF_A, OPERATORS),
     "replay": Noun(WHOLE, OPERATORS),
     # whoever reads them may ask for one
@@ -83,6 +85,8 @@ NOUNS: Mapping[str, Noun] = {
 # What isn't one row of a noun: who gets an answer that isn't a refusal.
 PLACES: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("status", "api-schema", "api-docs"), ANYBODY),
+    # by the names of loopback alone, or with its token
+    "metrics": frozenset(),
     "slack-acts": frozenset(),
     "api-me": KNOWN,
     "me": KNOWN,
@@ -96,6 +100,7 @@ PLACES: Mapping[str, frozenset[str]] = {
     "usage": WITH_A_ROLE,
     "spend": WITH_A_ROLE,
     "api-spend": WITH_A_ROLE,
+    "api-budget-warnings": WITH_A_ROLE,
     "reports": WHOLE | {"admin of b"},
     "api-report-list": WHOLE | {"admin of b"},
     "report-files": WHOLE | {"admin of b"},
@@ -113,6 +118,10 @@ PLACES: Mapping[str, frozenset[str]] = {
     "api-attention": WHOLE | {"admin of b"},
     "api-gateway-list": WITH_A_ROLE,
     "gateways": ADMINS | {"admin of b"},
+    **dict.fromkeys(
+        ("cache-savings", "api-cache-policy-savings", "api-cache-policy-false-hits"),
+        WHOLE | {"admin of b"},
+    ),
     "system": ADMINS | {"admin of b"},
     "api-system": ADMINS | {"admin of b"},
 }
@@ -126,4 +135,5 @@ WRITERS: Mapping[tuple[str, str], frozenset[str]] = {
     ("project", "create"): OPERATORS,
     ("key", "create"): OPERATORS,
     ("statement", "reopen"): ADMINS,
+    ("request", "wrong-answer"): OPERATORS,
 }

@@ -43,6 +43,7 @@ def traffic(key: str = "", label: str = "All", **fields: Any) -> TrafficSeries:
         cost_nanousd_per_hour=(1_000_000_000, 2_000_000_000, 0, 3_500_000_000),
         first_token_ms={share: none for share in SHARES},
         output_token_ms={share: none for share in SHARES},
+        cache_hit_share=(0.0, 0.5, None, 0.75),
     )
     return replace(made, **fields)
 
@@ -110,6 +111,7 @@ def summary(**fields: Any) -> Summary:
         cost_nanousd_per_hour=48_900_000_000,
         has_unknown_cost=False,
         output_samples=60,
+        cache_hit_share=0.625,
     )
     return replace(made, **fields)
 
@@ -128,6 +130,7 @@ def view(**fields: Any) -> LiveView:
         pool_summaries={},
         percentile_window_s=300,
         month_to_date_nanousd=26_914_120_000_000,
+        saved_today_nanousd=12_000_000_000,
     )
     return replace(made, **fields)
 

@@ -76,6 +76,8 @@ def test_the_tiles_are_the_figures_with_their_units() -> None:
     assert tile("utilisation", is_gpu=True) == ("71.2", "GPU %", "of all workers")
     assert tile("cost") == ("$48.90", "/h", "last minute's rate")
     assert tile("month") == ("$26,914.12", "", "since 1 Nov")
+    assert tile("cache_hits") == ("62.5", "%", "last minute")
+    assert tile("saved") == ("$12.00", "", "today, by caches")
     assert "month" not in document_of(scene(Page.POOL), is_historical=False)["tiles"]
 
 

@@ -35,7 +35,7 @@ from tests.dashboards.living import LivingFleet
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
-QUERIES = 15
+QUERIES = 16
 PASSWORD = "a-long-enough-passphrase-4"
 
 
@@ -248,6 +248,7 @@ def test_each_tile_leads_to_where_its_figure_comes_from(
         **dict.fromkeys(("running", "waiting", "kv_cache", "utilisation"), f"/pools/?{here}"),
         "cost": f"/usage/?measure=cost&range=24h&{here}",
         "month": f"/usage/?measure=cost&range=mtd&{here}",
+        **dict.fromkeys(("cache_hits", "saved"), f"/caches/savings/?{here}"),
     }
     of_one = links_of(reader.get(f"/pools/{pool.pk}/", {"window": "1h"}))
     assert of_one["errors"] == f"/requests/?failed=true&pool={pool.pk}&last=1h&{here}"

@@ -380,7 +380,7 @@ def test_a_section_is_checked_alone() -> None:
             ["organisations"],
             [
                 *("organisations", "models", "prices", "pools", "routes", "limits", "budgets"),
-                *("switches", "caches", "purges", "experiments", "keys/0a"),
+                *("switches", "caches", "purges", "experiments", "prompts", "keys/0a"),
             ],
         ),
         (["models"], ["models", "prices", "pools"]),

@@ -95,6 +95,12 @@ class TrafficSeriesSerializer(serializers.Serializer[object]):
     shed_per_s = serializers.DictField(
         child=_values(), help_text="Sent away for want of room, by class; of no pool."
     )
+    refused_per_s = serializers.DictField(
+        child=_values(),
+        help_text="Turned away before any pool saw them, by reason: `budget`, `limit`, `switch`, "
+        "`capacity`; of no pool.",
+    )
+    cache_hit_share = _values("What caches served, from 0 to 1; null where none was asked.")
 
 
 class QueueSeriesSerializer(serializers.Serializer[object]):
@@ -158,6 +164,11 @@ class SummarySerializer(serializers.Serializer[object]):
         child=serializers.IntegerField(),
         help_text="Sent away for want of room in the last minute, by class.",
     )
+    refused = serializers.DictField(
+        child=serializers.IntegerField(),
+        help_text="Turned away before any pool saw them in the last minute, by reason.",
+    )
+    cache_hit_share = serializers.FloatField(allow_null=True)
 
 
 class PoolSummarySerializer(SummarySerializer):
@@ -206,6 +217,9 @@ class LiveSerializer(serializers.Serializer[object]):
     month_to_date_nanousd = serializers.CharField(
         allow_null=True, help_text=f"{_MONEY} By the ledger; null for one pool or route."
     )
+    saved_today_nanousd = serializers.CharField(
+        allow_null=True, help_text=f"{_MONEY} By caches; null for one pool or route."
+    )
 
     def get_fields(self) -> dict[str, Any]:
         times = {"from": serializers.DateTimeField(), "to": serializers.DateTimeField()}
@@ -228,7 +242,7 @@ def live_document(
     }
     # nothing served costs nothing
     lacks = view.summary.lacks_price(is_priced=not priced or any(priced.values()))
-    spent = view.month_to_date_nanousd
+    spent, saved = view.month_to_date_nanousd, view.saved_today_nanousd
     return {
         "from": view.span.since,
         "to": view.span.until,
@@ -255,6 +269,7 @@ def live_document(
             for key, one in view.pool_summaries.items()
         ],
         "month_to_date_nanousd": None if spent is None else str(spent),
+        "saved_today_nanousd": None if saved is None else str(saved),
     }
 
 

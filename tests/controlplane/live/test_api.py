@@ -36,6 +36,7 @@ def busy(admin: Caller, pool: Any) -> str:
         requests=10,
         failures={"timeout": 1},
         cost_nanousd=2**54,
+        cached={"hit": 3, "miss": 1, "bypass": 2},
         first_token_ms=histogram(*[100.0] * 4),
     )
     sampled(
@@ -71,6 +72,8 @@ def test_live_figures_are_told_whole(admin: Caller, busy: str) -> None:
         "prompt_tokens_per_s": 0,
         "completion_tokens_per_s": 0,
         "cost_nanousd_per_hour": str(2**54 * 900),
+        # what was passed over is no part of it
+        "cache_hit_share": 0.75,
     }
     assert told["total"]["failures"] == {"timeout": [None, None, None, 0, 1]}
     assert told["total"]["first_token_ms"]["p95"][-1] is None
@@ -79,7 +82,8 @@ def test_live_figures_are_told_whole(admin: Caller, busy: str) -> None:
     assert [(one["id"], one["running"][-1]) for one in told["workers"]] == [(f"{busy}-0", 2)]
     assert (told["summary"]["samples"], told["summary"]["running"]) == (4, 2)
     assert [one["id"] for one in told["pool_summaries"]] == [busy]
-    assert told["month_to_date_nanousd"] == "0"
+    assert told["summary"]["cache_hit_share"] == 0.75
+    assert (told["month_to_date_nanousd"], told["saved_today_nanousd"]) == ("0", None)
 
 
 def test_what_has_no_price_costs_nobody_knows_what_and_with_one_nothing(

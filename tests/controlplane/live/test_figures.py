@@ -303,7 +303,7 @@ def test_an_hour_of_many_pools_takes_few_queries(
         row.pk, row.name = f"pool_{number}", f"p{number}"
         row.save(force_insert=True)
     quiet(30.0)
-    with django_assert_num_queries(8):
+    with django_assert_num_queries(9):
         assert len(read(organisation, 30.0, "1h").pools) == 20
 
 

@@ -14,12 +14,13 @@ from redis.asyncio import Redis
 from uvicorn import Config
 from uvicorn.server import ServerState
 
+from inference.caches.chain import Caches
 from inference.contract.codec import assemble, index_section
-from inference.contract.events import Charge, End, Opening
 from inference.contract.kinds import Backend, Provisioner, Scope
 from inference.contract.sealing import encrypt, key_bucket, token_digest
 from inference.contract.snapshot import (
     BudgetRecord,
+    CachePolicyRecord,
     ConfigSnapshot,
     KeyDigest,
     KeyRecord,
@@ -29,6 +30,7 @@ from inference.contract.snapshot import (
     OrganisationRecord,
     PoolRecord,
     PriceRecord,
+    PurgeRecord,
     RouteRecord,
     TargetRecord,
 )
@@ -42,7 +44,6 @@ from inference.gateway.hot import HotProtocol
 from inference.gateway.protocol import GatewayProtocol
 from inference.gateway.services import Grounds, Services
 from inference.gateway.traffic import TrafficCounter
-from inference.journal import JournalUnavailable
 from inference.limits.broker import Broker
 from inference.limits.leases import Leases
 from inference.limits.limiter import Limiter, make_limiter
@@ -51,6 +52,7 @@ from inference.observability.metrics import GatewayMetrics
 from inference.queues.ladders import Ladders
 from inference.queues.room import MAX_HELD_BYTES, WaitingRoom
 from inference.workers.connections import Connections
+from tests.inference.gateway.parts import Holder, MemoryBooks, StateStore
 
 DATA_KEY = bytes(range(32))
 PEPPERS = {2: b"new pepper".ljust(32, b"."), 1: b"old pepper".ljust(32, b".")}
@@ -111,6 +113,8 @@ def configuration(
     organisations: tuple[OrganisationRecord, ...] = (OrganisationRecord("org_a", "Water"),),
     limits: tuple[LimitRecord, ...] = (),
     budgets: tuple[BudgetRecord, ...] = (),
+    policies: tuple[CachePolicyRecord, ...] = (),
+    purges: tuple[PurgeRecord, ...] = (),
 ) -> ConfigSnapshot:
     """A snapshot around these pools; the route `m` goes over all of them unless given."""
     keys = keys or (
@@ -124,6 +128,8 @@ def configuration(
         "pools": dict(index_section("pools", pools)),
         "limits": dict(index_section("limits", limits)),
         "budgets": dict(index_section("budgets", budgets)),
+        "caches": dict(index_section("caches", policies)),
+        "purges": dict(index_section("purges", purges)),
         "routes": dict(
             index_section("routes", routes or (route_record(*(pool.name for pool in pools)),))
         ),
@@ -131,62 +137,6 @@ def configuration(
     for key in keys:
         sections.setdefault(f"keys/{key_bucket(key.id)}", {})[key.id] = key
     return assemble(Manifest("L1", 7, {}, 0.0), sections)
-
-
-@dataclass
-class MemoryBooks:
-    """Books in memory. While `is_full`, nothing can be written; `wrote` is called after each."""
-
-    openings: list[Opening] = field(default_factory=list)
-    ends: list[End] = field(default_factory=list)
-    is_full: bool = False
-    wrote: Callable[[Opening | End], None] | None = None
-
-    async def open(self, opening: Opening) -> None:
-        await asyncio.sleep(0)
-        self._check()
-        self.openings.append(opening)
-        if self.wrote is not None:
-            self.wrote(opening)
-
-    async def close(self, end: End) -> int:
-        await asyncio.sleep(0)
-        self._check()
-        numbered = replace(end, journal="jnl_test", seq=len(self.ends) + 1)
-        self.ends.append(numbered)
-        if self.wrote is not None:
-            self.wrote(numbered)
-        return numbered.seq
-
-    def _check(self) -> None:
-        if self.is_full:
-            raise JournalUnavailable("full")
-
-    @property
-    def end(self) -> End:
-        """The only end there is."""
-        assert len(self.ends) == 1, self.ends
-        return self.ends[0]
-
-    @property
-    def charge(self) -> Charge:
-        """The only charge of the only end."""
-        assert len(self.end.charges) == 1, self.end.charges
-        return self.end.charges[0]
-
-
-@dataclass
-class Holder:
-    """Where the gateway finds its configuration."""
-
-    current: ConfigSnapshot | None
-
-
-@dataclass
-class StateStore:
-    """What the gateway knows of the state store."""
-
-    is_up: bool = True
 
 
 @dataclass
@@ -209,6 +159,7 @@ class Gateway:
     app: GatewayApp = field(init=False)
     waiting: WaitingRoom = field(init=False)
     ladders: Ladders = field(init=False)
+    caches: Caches | None = None
     grounds: Grounds = field(default_factory=Grounds)
     u: float = 0.0
     skipped_s: float = 0.0
@@ -252,6 +203,7 @@ async def running_gateway(
     store: Redis | None = None,
     most_end_users: int = MOST_END_USERS,
     idle_s: float = 5,
+    caches: Caches | None = None,
 ) -> AsyncIterator[Gateway]:
     """A gateway of this configuration, gone at the end of the block.
 
@@ -284,6 +236,7 @@ async def running_gateway(
         registry=registry,
         tasks=state.tasks,
         traffic=TrafficCounter(),
+        caches=caches,
     )
     _queue_up(gateway, metrics, max_held_bytes=max_held_bytes)
     if snapshot is not None:
@@ -339,6 +292,7 @@ def _services(
         books=gateway.books,
         metrics=metrics,
         traffic=gateway.traffic,
+        caches=gateway.caches,
         peppers=peppers,
         body_limit_bytes=body_limit_bytes,
         gateway="gw-test/0",

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.decisions.rollups import roll_up
-from inference.contract.events import Charge, End, Usage
-from inference.contract.kinds import Outcome, PriorityClass
+from inference.contract.events import CacheUse, Charge, End, Usage
+from inference.contract.kinds import CacheOutcome, Outcome, PriorityClass
 from inference.contract.vitals import TRAFFIC_BUCKET_S, Traffic
 from inference.decisions.histograms import bucket_of
 from inference.gateway.traffic import REPORTED_S, TrafficCounter
@@ -69,6 +69,21 @@ def test_who_is_sent_away_for_want_of_room_counts_by_class() -> None:
     (record,) = counted(*ends)
     assert record.shed == {"batch": 3, "interactive": 1, "default": 1}
     assert record.requests == 7
+
+
+def test_who_is_turned_away_counts_by_reason_unless_a_pool_saw_him() -> None:
+    def refused(code: str, status: int, **fields: Any) -> End:
+        told = {"charges": (), "outcome": Outcome.REFUSED, **fields}
+        return at(0, error_code=code, http_status=status, **told)
+
+    codes = {"budget_exceeded": 429, "budgets_unavailable": 503, "rate_limit_exceeded": 429}
+    codes |= {"switched_off": 403, "queue_full": 503, "model_not_found": 404}
+    seen = refused("budget_exceeded", 429, charges=make_end(1).charges)
+    records = counted(*(refused(code, status) for code, status in codes.items()), seen)
+    by_pool = {one.pool_id: one for one in records}
+    assert by_pool[""].refused == {"budget": 2, "limit": 1, "switch": 1, "capacity": 1}
+    assert by_pool[""].requests == 6
+    assert by_pool["pool_1"].refused == {}
 
 
 def test_an_answer_in_one_piece_has_no_times_of_a_stream() -> None:
@@ -252,3 +267,11 @@ async def test_a_caller_without_a_valid_key_is_in_no_traffic(gateway: Gateway) -
     reply = await chat(gateway.port, token="hw_nobody.secret")
     assert reply.status == 401
     assert gateway.traffic.records(mono_s=0) == ()
+
+
+def test_what_a_cache_did_is_counted_by_outcome() -> None:
+    outcomes = (CacheOutcome.HIT, CacheOutcome.HIT, CacheOutcome.MISS)
+    ends = [at(0, cache=CacheUse("cpol_1", one)) for one in outcomes]
+    (record,) = counted(*ends, at(0))
+    assert record.cached == {"hit": 2, "miss": 1}
+    assert record.requests == 4

@@ -10,6 +10,7 @@ from inference.helper.client import HelperClient
 from inference.helper.messages import (
     AskNearest,
     Frames,
+    HelperGauge,
     Nearest,
     Ping,
     Pong,
@@ -47,6 +48,9 @@ class Notebook:
 
     def forget(self, key: bytes) -> None:
         self.entries.pop(key, None)
+
+    def gauge(self) -> HelperGauge:
+        return HelperGauge(entries=len(self.entries))
 
 
 def entry(text: str, *, key: bytes = b"key", partition: bytes = b"one") -> SemanticEntry:
@@ -87,7 +91,7 @@ class Dawdler:
                     writer.write(frame_of(TellNearest(asked.id, None)))
                 elif isinstance(asked, Ping):
                     await until(lambda: not self.is_late, "a helper in time")
-                    writer.write(frame_of(Pong(asked.id)))
+                    writer.write(frame_of(Pong(asked.id, HelperGauge())))
         writer.close()
 
 

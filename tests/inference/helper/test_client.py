@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,9 +24,11 @@ from inference.helper.messages import (
     Forget,
     Frames,
     GarbledFrame,
+    HelperGauge,
     Nearest,
     Ping,
     Remember,
+    SemanticQuery,
     frame_of,
     read_asked,
     read_told,
@@ -43,11 +46,11 @@ from tests.inference.helper.lines import (
 from tests.inference.stores import until
 
 SERVE = """
-import asyncio, sys
+import sys, uvloop
 from pathlib import Path
 from inference.helper.server import HelperServer
 from tests.inference.helper.lines import Notebook
-asyncio.run(HelperServer(Path(sys.argv[1]), Notebook()).run())
+uvloop.run(HelperServer(Path(sys.argv[1]), Notebook()).run())
 """
 
 
@@ -85,7 +88,21 @@ async def test_what_was_told_is_found_by_who_asks_in_its_partition(tmp_path: Pat
         await until(is_gone, "what was forgotten to be gone")
         assert await client.agree("yes", "yes") is True
         assert await client.agree("yes", "no") is False
+        assert client.gauge == HelperGauge()
         assert client.counts.late == client.counts.down == client.counts.dropped == 0
+
+
+def test_gateways_and_helper_run_on_uvloop_and_understand_each_other(tmp_path: Path) -> None:
+    socket = tmp_path / "helper.sock"
+
+    async def scenario() -> None:
+        async with serving(socket, Notebook()), calling(socket) as client:
+            await until(lambda: client.is_up, "a helper")
+            client.remember(entry("how do I pay?"))
+            await until(is_found(client, "how do I pay?"), "what was told to be found")
+            assert client.counts.garbled == 0
+
+    uvloop.run(scenario())
 
 
 def is_found(
@@ -264,6 +281,33 @@ async def test_a_caller_who_talks_nonsense_is_cut_off_alone(tmp_path: Path) -> N
         assert server.counts.garbled == 0  # no frame at all
         assert await client.nearest(query("q")) is None
         assert client.counts.answered == 1
+
+
+async def test_a_question_that_fails_fails_alone(tmp_path: Path) -> None:
+    class Forgetful(Notebook):
+        def nearest(self, query: SemanticQuery) -> Nearest | None:
+            if query.text == "poison":
+                raise LookupError(query.text)
+            return super().nearest(query)
+
+        def agree(self, one: str, other: str) -> bool | None:
+            if one == "poison":
+                raise LookupError(one)
+            return super().agree(one, other)
+
+    socket = tmp_path / "helper.sock"
+    async with (
+        serving(socket, Forgetful()) as server,
+        calling(socket, deadline_s=0.3) as client,
+    ):
+        await until(lambda: client.is_up, "a helper")
+        assert await client.nearest(query("poison")) is None
+        comparing = asyncio.create_task(client.agree("poison", "cure"))
+        await until(lambda: server.counts.failed == 2, "both to fail")
+        assert await client.nearest(query("q")) is None
+        assert await client.agree("a", "a") is True
+        assert (client.counts.late, client.counts.answered) == (1, 2)
+        assert await comparing is None
 
 
 async def test_a_second_helper_does_not_take_the_socket(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""One tier a file, none of which knows another."""

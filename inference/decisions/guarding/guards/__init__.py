@@ -1,0 +1,1 @@
+"""The guards there are, one file each, named by its kind."""

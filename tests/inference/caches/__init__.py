@@ -1,0 +1,1 @@
+"""Tiers, flights and answers from caches."""

@@ -1,0 +1,129 @@
+"""Caches and experiments: answers of one variant are never another's, whoever stood in."""
+
+from dataclasses import replace
+
+from inference.contract.events import End
+from inference.contract.kinds import CacheOutcome, ExperimentUnit
+from inference.contract.snapshot import (
+    ConfigSnapshot,
+    ExperimentRecord,
+    TargetRecord,
+    VariantRecord,
+)
+from tests.decisions.tried import EXPERIMENT, with_experiments
+from tests.inference.caches.rig import POLICY, cached_configuration, cached_route, caching_gateway
+from tests.inference.gateway.client import chat
+from tests.inference.gateway.rig import Gateway, pool_record, route_record
+from tests.upstream.fixtures import Upstream
+from tests.upstream.script import Behaviour
+
+USERS = [f"user {number}" for number in range(12)]
+
+
+def trying(control: VariantRecord, other: VariantRecord, **changes: object) -> ExperimentRecord:
+    return replace(EXPERIMENT, variants=(control, other), **changes)  # type: ignore[arg-type]
+
+
+WARMER = trying(
+    replace(EXPERIMENT.variants[0], parameters={"top_p": "0.5"}),
+    VariantRecord("var_b", "other", 5_000, parameters={"top_p": "0.9"}),
+)
+ELSEWHERE = trying(
+    replace(EXPERIMENT.variants[0], share_bp=0),
+    VariantRecord("var_b", "other", 10_000, (TargetRecord("tgt_b", "pool_b", 1),)),
+    unit=ExperimentUnit.KEY,
+)
+
+
+def configured(
+    upstream: Upstream, other_upstream: Upstream, *experiments: ExperimentRecord
+) -> ConfigSnapshot:
+    pools = [
+        pool_record(name, one.base_url, breaker_min_requests=1_000)
+        for name, one in (("a", upstream), ("b", other_upstream))
+    ]
+    snapshot = cached_configuration(*pools, routes=(cached_route("a"),))
+    return with_experiments(snapshot, *experiments)
+
+
+async def asked(gateway: Gateway, **fields: object) -> End:
+    """The end of one more request."""
+    before = len(gateway.books.ends)
+    assert (await chat(gateway.port, **fields)).status == 200
+    await gateway.wait_ended(before + 1)
+    return gateway.books.ends[-1]
+
+
+def outcome(end: End) -> CacheOutcome | None:
+    return None if end.cache is None else end.cache.outcome
+
+
+async def test_each_variant_has_answers_of_its_own_and_a_hit_is_its_own_too(
+    upstream: Upstream, other_upstream: Upstream
+) -> None:
+    async with caching_gateway(
+        upstream, snapshot=configured(upstream, other_upstream, WARMER)
+    ) as gateway:
+        ends = [await asked(gateway, user=user) for user in USERS]
+        untested = await asked(gateway)
+    seen: set[str] = set()
+    for end in ends:
+        (exposure,) = end.exposures
+        assert exposure.served_variant_id == exposure.variant_id
+        is_new = exposure.variant_id not in seen
+        assert outcome(end) is (CacheOutcome.MISS if is_new else CacheOutcome.HIT)
+        seen.add(exposure.variant_id)
+    assert seen == {"var_a", "var_b"}
+    assert (outcome(untested), untested.exposures) == (CacheOutcome.MISS, ())
+    assert len(upstream.calls) == 3
+
+
+async def test_other_parameters_of_a_variant_are_other_answers(
+    upstream: Upstream, other_upstream: Upstream
+) -> None:
+    control, other = WARMER.variants
+    cooler = replace(WARMER, variants=(control, replace(other, parameters={"top_p": "0.1"})))
+    async with caching_gateway(
+        upstream, snapshot=configured(upstream, other_upstream, WARMER)
+    ) as gateway:
+        before = {(await asked(gateway, user=user)).exposures[0].variant_id for user in USERS}
+        gateway.apply(configured(upstream, other_upstream, cooler))
+        after = [await asked(gateway, user=user) for user in USERS]
+    assert before == {"var_a", "var_b"}
+    first = {one.exposures[0].variant_id: outcome(one) for one in reversed(after)}
+    assert first == {"var_a": CacheOutcome.HIT, "var_b": CacheOutcome.MISS}
+
+
+async def test_what_a_control_answered_in_anothers_place_is_kept_for_nobody(
+    upstream: Upstream, other_upstream: Upstream
+) -> None:
+    other_upstream.play(Behaviour(status=500, calls=1), Behaviour())
+    snapshot = configured(upstream, other_upstream, ELSEWHERE)
+    async with caching_gateway(upstream, snapshot=snapshot) as gateway:
+        ends = [await asked(gateway) for _ in range(3)]
+    served = [end.exposures[0].served_variant_id for end in ends]
+    assert served == ["var_a", "var_b", "var_b"]
+    assert [outcome(end) for end in ends] == [
+        *(CacheOutcome.MISS, CacheOutcome.MISS),
+        CacheOutcome.HIT,
+    ]
+
+
+async def test_a_variant_may_be_the_one_that_is_cached(
+    upstream: Upstream, other_upstream: Upstream
+) -> None:
+    cached = trying(
+        replace(EXPERIMENT.variants[0], share_bp=5_000),
+        VariantRecord("var_b", "cached", 5_000, cache_policy_id=POLICY.id),
+    )
+    pool = pool_record("a", upstream.base_url)
+    snapshot = cached_configuration(pool, routes=(route_record("a"),))
+    async with caching_gateway(upstream, snapshot=with_experiments(snapshot, cached)) as gateway:
+        ends = [await asked(gateway, user=user) for user in USERS]
+    by_variant = {"var_a": set(), "var_b": set()}  # type: dict[str, set[CacheOutcome | None]]
+    for end in ends:
+        by_variant[end.exposures[0].variant_id].add(outcome(end))
+    assert by_variant == {
+        "var_a": {None},
+        "var_b": {CacheOutcome.MISS, CacheOutcome.HIT},
+    }
