@@ -24,6 +24,7 @@ from tests.stock import take
 ROOT = Path(__file__).resolve().parents[1]
 READY_LINE = "Ctrl-C stops everything"
 POLL_S = 0.05
+RARELY_S = 0.5
 SOON_S = 120.0
 """What anything may take that takes no time: processes are started on a machine that does more."""
 # Below what Linux lends (from 32768), above what engines of the demonstration take. Processes that
@@ -58,12 +59,16 @@ def free_port() -> int:
 def wait_until(
     condition: Callable[[], Any], within_s: float, what: str, *, every_s: float = POLL_S
 ) -> Any:
-    """Poll until the condition gives something true and return it, or fail saying what for."""
-    deadline = time.monotonic() + within_s
+    """Poll until the condition gives something true and return it, or fail saying what for.
+
+    The longer it takes the rarer it is looked, since looking takes from what is waited for.
+    """
+    began = time.monotonic()
     while not (value := condition()):
-        if time.monotonic() > deadline:
+        waited_s = time.monotonic() - began
+        if waited_s > within_s:
             pytest.fail(f"not within {within_s:.0f} s: {what}")
-        time.sleep(every_s)
+        time.sleep(max(every_s, min(waited_s / 8, RARELY_S)))
     return value
 
 

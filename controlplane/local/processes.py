@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 _POLL_S = 0.03
+_RARELY_S = 0.2
 _AFTER_LEADER_S = 1.0
 _AFTER_KILL_S = 5.0
 _GONE_STATES = ("Z", "X")
@@ -288,7 +289,7 @@ def end_groups(
     The leader is asked first and given `grace_s`; what outlives it is asked, and killed after
     `after_leader_s`.
     """
-    now = time.monotonic()
+    began = now = time.monotonic()
     endings = [
         _Ending(record, _polite_signals(record.kind), now, after_leader_s) for record in records
     ]
@@ -301,7 +302,8 @@ def end_groups(
         endings = [ending for ending in endings if not ending.step(now, grace_s)]
         if not endings or now >= deadline:
             return tuple(ending.record for ending in endings)
-        time.sleep(_POLL_S)
+        # each look reads of every process there is, which takes from those that are to end
+        time.sleep(max(_POLL_S, min((now - began) / 8, _RARELY_S)))
 
 
 def _hurry(endings: Iterable[_Ending], now: float) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 # the shell does without what a window needs, and takes two thirds of the processor's time
 CHROMIUMS = ("chromium-headless-shell", "chromium")
@@ -18,6 +18,9 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+
+PATIENCE_MS = 90_000
+"""What a page may take on a machine that does more; Playwright's own are 5 and 30 seconds."""
 
 
 @contextmanager
@@ -33,5 +36,6 @@ def running_chromium() -> Iterator[Browser]:
         chromium = playwright.chromium.launch(
             executable_path=found, headless=True, args=list(FLAGS)
         )
+        expect.set_options(timeout=PATIENCE_MS)
         yield chromium
         chromium.close()

@@ -22,7 +22,7 @@ from controlplane.services.actors import Actor
 from controlplane.services.organisations import create_organisation
 from controlplane.services.users import create_user, grant_role
 from inference.contract.events import End
-from tests.browser.chromium import running_chromium
+from tests.browser.chromium import PATIENCE_MS, running_chromium
 from tests.controlplane.bridge.conftest import MANAGE, environment_of_process
 from tests.controlplane.conftest import actor, collected_files, state_store
 from tests.controlplane.ledger_events import feed
@@ -31,7 +31,7 @@ from tests.installation import free_port, wait_until
 __all__ = ["actor", "collected_files", "state_store"]
 
 SCREENSHOTS = "HEADWORKS_SCREENSHOTS"
-STARTED_WITHIN_S = 60.0
+STARTED_WITHIN_S = 300.0
 USER, PASSWORD = "mira", "a-long-enough-passphrase-4"
 DESKTOP, PHONE = (1400, 900), (390, 844)
 LOOKS: Sequence[tuple[tuple[int, int], Literal["dark", "light"]]] = (
@@ -103,7 +103,7 @@ def console_url(browser: Browser, django_db_setup: None, collected_files: None) 
         for process in processes:
             process.terminate()
         for process in processes:
-            process.wait(30)
+            process.wait(120)
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def console(console_url: str, transactional_db: None, state_store: Redis, actor:
 
 def is_serving(url: str) -> bool:
     try:
-        with urlopen(f"{url}/-/status", timeout=5) as response:
+        with urlopen(f"{url}/-/status", timeout=60) as response:
             return bool(response.status == 200)
     except URLError:
         return False
@@ -198,6 +198,7 @@ def visit(browser: Browser, console: Console) -> Iterator[Callable[..., Visitor]
             timezone_id=time_zone,
             permissions=["clipboard-read", "clipboard-write"],
         )
+        context.set_default_timeout(PATIENCE_MS)
         visitor = Visitor(context.new_page(), console)
         visitor.page.on("console", visitor.note)
         visitor.page.on("pageerror", lambda error: visitor.complaints.append(str(error)))

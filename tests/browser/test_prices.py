@@ -121,7 +121,7 @@ def test_prices_are_planned_imported_and_what_was_booked_is_put_right(
     while step(job.pk):
         pass
     book = page.get_by_role("link", name="Review and book the corrections")
-    expect(book).to_be_visible(timeout=60_000)
+    expect(book).to_be_visible()
     visitor.look_at("repricing", shots)
     book.click()
     visitor.look_at("repricing-review", shots)

@@ -57,7 +57,7 @@ def test_of_two_processes_that_migrate_an_empty_database_one_does_and_both_succe
 ) -> None:
     line = ("manage.py", "migrate_safely", "--verbosity", "1")
     processes = [start(empty_database, *line) for _ in range(2)]
-    outputs = [process.communicate(timeout=120) for process in processes]
+    outputs = [process.communicate(timeout=600) for process in processes]
     assert [process.returncode for process in processes] == [0, 0], outputs
     migrated = [out for out, _ in outputs if "Applying controlplane.0001_initial" in out]
     assert len(migrated) == 1
@@ -154,7 +154,7 @@ def running_jobs(folder: Path, **settings: str) -> Iterator[None]:
         yield
     finally:
         jobs.terminate()
-        jobs.wait(30)
+        jobs.wait(120)
 
 
 def test_jobs_beat_publish_what_the_store_lost_and_survive_its_absence(

@@ -212,7 +212,7 @@ def running_feed() -> Iterator[None]:
         yield
     finally:
         feed.terminate()
-        assert feed.wait(30) == 0
+        assert feed.wait(120) == 0
 
 
 def live_page(console: Console, browser: Browser, organisation: Organisation) -> ClientConnection:

@@ -181,7 +181,7 @@ def test_the_process_samples_and_ends_cleanly(state_store: Redis, actor: Actor) 
             wait_until(lambda: sampled() > 0, "a sample")
     finally:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(120) == 0
 
 
 def sampled() -> int:

@@ -17,9 +17,9 @@ from tests.installation import Installation, start_installation, wait_until
 
 PORTS = ("CONSOLE_PORT", "GATEWAY_PORT", "GATEWAY_ADMIN_PORT")
 RECEIVERS_SECRET = "canary-of-the-receiver"
-FIRST_START_S = 300
-FIRST_ANSWER_S = 60
-"""By then the second start of an installation has answered a request."""
+FIRST_START_S = 600
+FIRST_ANSWER_S = 300
+"""By then the second start of an installation has answered a request; alone, in half a minute."""
 
 
 T = TypeVar("T")

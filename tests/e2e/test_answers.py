@@ -33,7 +33,7 @@ def engine_counter(port: int, name: str, **labels: str) -> float:
     )
 
 
-def test_a_second_start_answers_within_a_minute_and_has_the_secrets_of_the_first(
+def test_a_second_start_answers_soon_and_has_the_secrets_of_the_first(
     installation: Restarted,
 ) -> None:
     assert installation.first_answer_s < FIRST_ANSWER_S

@@ -168,7 +168,7 @@ def test_a_receiver_that_keeps_a_call_for_too_long_is_left(
 ) -> None:
     monkeypatch.setattr("controlplane.notify.posting.WHOLE_S", 0.1)
     is_left = threading.Event()
-    sink.on_post = lambda: is_left.wait(30)
+    sink.on_post = lambda: is_left.wait(120)
     send_test(actor, channel_id=hook.pk)
     clock.pass_s(1)
     assert clock.sends() == 1

@@ -27,11 +27,12 @@ PATIENCE_S = 90.0
 
 
 def wait_until(is_so: Callable[[], bool], what: str) -> None:
-    """Poll until it is so, or fail saying what wasn't."""
-    deadline = time.monotonic() + PATIENCE_S
+    """Poll until it is so, ever more rarely, or fail saying what wasn't."""
+    began = time.monotonic()
     while not is_so():
-        assert time.monotonic() < deadline, f"not within {PATIENCE_S:.0f} s: {what}"
-        time.sleep(0.01)
+        waited_s = time.monotonic() - began
+        assert waited_s < PATIENCE_S, f"not within {PATIENCE_S:.0f} s: {what}"
+        time.sleep(max(0.01, min(waited_s / 8, 0.25)))
 
 
 def environment_of_process() -> dict[str, str]:

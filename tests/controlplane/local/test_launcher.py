@@ -52,7 +52,7 @@ def test_no_group_outlives_the_launcher_however_it_ends(
         run.process.send_signal(number)
         if number != signal.SIGKILL:
             wait_for(lambda: hurries(run, number), "a hurry")
-        run.process.wait(30)
+        run.process.wait(120)
         wait_for(lambda: not any(members_of(record) for record in records), "no group")
         wait_for(lambda: not list(run.places.groups.iterdir()), "no record")
         expected = -signal.SIGKILL if number == signal.SIGKILL else 0
@@ -84,7 +84,7 @@ def test_a_guardian_that_dies_while_it_ends_things_has_a_shadow(tmp_path: Path) 
     with dummy_run(tmp_path / "var", {"gateway": (GATEWAY, STUBBORN)}) as run:
         wait_for(lambda: run.said("all started"), "all children")
         run.process.kill()
-        run.process.wait(30)
+        run.process.wait(120)
         os.kill(run.guardian(), signal.SIGKILL)
         wait_for(lambda: not running(run.places), "no group")
 
@@ -103,7 +103,7 @@ def test_a_stop_while_a_guardian_is_being_replaced_ends_everything(tmp_path: Pat
         kill_guards(run)
         wait_for(lambda: run.said("the guardian ended; starting another"), "another guardian")
         run.process.terminate()
-        assert run.process.wait(30) == 0
+        assert run.process.wait(120) == 0
         assert not running(run.places)
         assert not run.said("Traceback")
 
@@ -114,7 +114,7 @@ def test_a_guardian_that_dies_over_a_stop_leaves_the_rest_to_the_launcher(tmp_pa
         run.process.terminate()
         wait_for(lambda: run.said("stopping"), "the stop")
         kill_guards(run)
-        assert run.process.wait(30) == 0
+        assert run.process.wait(120) == 0
         assert not running(run.places)
         assert run.said("without a guardian")
 
@@ -136,7 +136,7 @@ def test_a_guardian_not_to_be_had_is_tried_again_and_a_stop_does_without(tmp_pat
         log.mkdir()
         kill_guards(run)
         run.process.terminate()
-        assert run.process.wait(30) == 0
+        assert run.process.wait(120) == 0
         assert not running(run.places)
         assert run.said("without a guardian")
 
@@ -147,7 +147,7 @@ def test_told_to_end_with_all_the_others_the_guardian_ends_them_in_order(tmp_pat
         first = run.guardian()
         for pid in (run.shadow(), first, run.process.pid):
             os.kill(pid, signal.SIGTERM)
-        assert run.process.wait(30) == 0
+        assert run.process.wait(120) == 0
         assert not running(run.places)
         assert run.guardian() == first
 
@@ -158,7 +158,7 @@ def test_a_group_that_somebody_else_recorded_is_ended_too(tmp_path: Path) -> Non
         start = shell_start(run.places, "worker-pool-0", WORKER, STUBBORN)
         with start_group(start, run.places.groups) as worker:
             run.process.kill()
-            assert worker.wait(30) == -signal.SIGKILL
+            assert worker.wait(120) == -signal.SIGKILL
         wait_for(lambda: not running(run.places), "no group")
 
 
@@ -170,7 +170,7 @@ def test_what_an_earlier_run_left_is_ended_at_the_next_start(tmp_path: Path) -> 
             os.kill(pid, signal.SIGSTOP)
         for pid in (run.shadow(), run.guardian(), run.process.pid):
             os.kill(pid, signal.SIGKILL)
-        run.process.wait(30)
+        run.process.wait(120)
         assert all(members_of(record) for record in left)
         with dummy_run(tmp_path / "var", {}) as again:
             wait_for(lambda: again.said("left from an earlier run"), "the sweep")
@@ -200,7 +200,7 @@ def test_a_child_that_dies_is_started_again_after_its_group_was_ended(tmp_path: 
 def test_a_child_that_cannot_run_with_its_settings_ends_everything(tmp_path: Path) -> None:
     plan = {**PLAN, "pools": (POOLS, f"echo HEADWORKS_X is not set; exit {BAD_SETTINGS}")}
     run = start_dummy(tmp_path / "var", plan, output=tmp_path / "var.out")
-    assert run.process.wait(30) == 1
+    assert run.process.wait(120) == 1
     assert run.said("\nheadworks: pools cannot start: HEADWORKS_X is not set\n")
     assert not running(run.places)
 
@@ -231,6 +231,6 @@ def test_a_second_launcher_on_the_same_folder_is_refused(tmp_path: Path) -> None
         wait_for(lambda: run.said("all started"), "the first")
         before = running(run.places)
         second = start_dummy(tmp_path / "var", PLAN, output=tmp_path / "second.out")
-        assert second.process.wait(30) == 1
+        assert second.process.wait(120) == 1
         assert second.said(f"already runs on {run.places.var} (process {run.process.pid}); stop")
         assert running(run.places) == before

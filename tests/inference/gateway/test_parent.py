@@ -100,7 +100,7 @@ async def test_only_a_generation_higher_than_the_first_one_read_is_a_restart(rig
         await until(lambda: parent.generation == 6, "the new generation to be heard")
         await rig.until_accepting()
         assert sum(line.startswith("started for 6") for line in rig.diary) == 2
-    assert sum("told" in line for line in rig.diary) == 4
+    assert sum("told" in line for line in rig.diary) >= 4
 
 
 @pytest.mark.parametrize("mood", ["die", "mute"])
