@@ -18,7 +18,7 @@ endef
 # compiled once, not by each of the many processes of an installation or a test run
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test check lint types style compiled environment test-environment browser-environment engine-environment soak backup restore clean
+.PHONY: run test check lint types style compiled stock environment test-environment browser-environment engine-environment soak backup restore clean
 
 run: environment
 	@exec $(BIN)/python -m controlplane.local run
@@ -63,13 +63,18 @@ style:
 compiled: test-environment
 	@$(BIN)/pytest -q --collect-only >$(VENV)/collected || { cat $(VENV)/collected; exit 1; }
 
+# A migrated database that the tests copy, where this tree's is not in stock.
+stock: test-environment
+	@$(BIN)/python -m tests.stock
+
 # What is not slow; the stages below have the rest.
-check: lint
+check: test-environment
+	@$(MAKE) --no-print-directory -j 2 types style stock
 	@$(BIN)/python -m tests.stages check
 
 # The stages, and why they run as they do, are in tests/stages.py.
 test: test-environment
-	@$(MAKE) --no-print-directory -j 2 types browser-environment style compiled
+	@$(MAKE) --no-print-directory -j 2 types browser-environment style compiled stock
 	@$(MAKE) --no-print-directory engine-environment
 	@$(BIN)/python -m tests.stages
 

@@ -24,6 +24,7 @@ from redis import Redis
 from benchmarks.gateway import ours
 from benchmarks.gateway.loads import WORKERS, compile_programs, mock_workers
 from benchmarks.gateway.processes import free_ports, wait_for
+from benchmarks.gateway.store_calls import calls_of, told
 from inference.contract import wire
 from inference.contract.codec import decode_vitals
 from inference.contract.kinds import BudgetPeriod, BudgetSubject
@@ -38,8 +39,6 @@ STOPPED_AFTER_S = 1.5
 # the worker answers with so many tokens; the prompt costs nothing
 TOKENS = 30
 SCRIPT = "evalsha"
-# what scripts of limits do to hashes; nobody does it outside of them but once a life
-INSIDE = ("hget", "hmget", "hgetall", "hset", "hincrby", "hdel", "hlen", "pexpire", "time")
 PRICE = PriceRecord("prc_a", "org_a", "mdl_a", 0, 1_000_000_000)
 COST = TOKENS * PRICE.output_nanousd_per_mtok // 1_000_000
 
@@ -73,8 +72,7 @@ def main(arguments: Sequence[str]) -> int:
         admin = stack.enter_context(
             Redis.from_url(f"unix://{folder / 'gateway' / 'store.sock'}?db=0")
         )
-        wait_for(lambda: admin.get(wire.LIMITS_EPOCH) is not None, "the store's epoch")
-        admin.set(wire.BUDGETS_SEEDED, admin.get(wire.LIMITS_EPOCH) or b"")
+        ours.seed_budgets(admin)
         publish(admin, workers, asked.requests * COST)
         time.sleep(SEEDED_S)
         before = calls_of(admin)
@@ -130,23 +128,6 @@ def spent_of(admin: "Redis[bytes]") -> tuple[int, int, int]:
     wait_for(lambda: not int(admin.hget(key, "l") or 0), "reservations to end")
     spent, late, past = (int(one or 0) for one in admin.hmget(key, "g", "late", "past"))
     return spent, late, past
-
-
-def calls_of(admin: "Redis[bytes]") -> Counter[str]:
-    """How often the store did each command, those inside scripts among them."""
-    stats = admin.info("commandstats")
-    return Counter({name.removeprefix("cmdstat_"): one["calls"] for name, one in stats.items()})
-
-
-def told(calls: Counter[str], thousands: float) -> str:
-    """All commands in words, those of clients first, then what scripts did."""
-    of_scripts = sum(calls[name] for name in INSIDE)
-    of_clients = {name: each for name, each in calls.most_common() if name not in INSIDE}
-    words = ", ".join(f"{name} {each / thousands:.1f}" for name, each in of_clients.items() if each)
-    return (
-        f"{sum(of_clients.values()) / thousands:.0f} commands in all ({words});"
-        f" {of_scripts / thousands:.0f} inside scripts"
-    )
 
 
 async def ask(port: int, clients: int, pause: tuple[int, float] | None) -> Tally:

@@ -18,6 +18,7 @@ app.conf.imports = (
     "controlplane.tasks.heartbeat",
     "controlplane.tasks.idempotency",
     "controlplane.tasks.prices",
+    "controlplane.tasks.caches",
     "controlplane.tasks.ledger",
     "controlplane.tasks.replays",
     "controlplane.tasks.reports",
@@ -111,6 +112,21 @@ app.conf.beat_schedule = {
         "task": "budgets.forget_old",
         "schedule": 3_600.0,
         "options": {"expires": 3_600},
+    },
+    "forget-old-purges": {
+        "task": "caches.forget_purges",
+        "schedule": 3_600.0,
+        "options": {"expires": 3_600},
+    },
+    "forget-old-similarities": {
+        "task": "caches.forget_similarities",
+        "schedule": 3_600.0,
+        "options": {"expires": 3_600},
+    },
+    "calibrate-caches": {
+        "task": "caches.calibrate",
+        "schedule": 300.0,
+        "options": {"expires": 300},
     },
     "heartbeat": {"task": "jobs.heartbeat", "schedule": 10.0, "options": {"expires": 10}},
 }

@@ -79,6 +79,7 @@ class ProcessSettings(BaseSettings):
     statement_timeout_ms: int = Field(default=30_000, ge=100, le=3_600_000)
     ledger_days: int | None = Field(default=None, ge=185, le=36_500)
     database_pool_size: int = Field(default=10, ge=1, le=1_000)
+    metrics_token: SecretStr | None = Field(default=None, min_length=16)
     log_level: str = Field(default="info", pattern="(?i)^(debug|info|warning|error|critical)$")
 
     @field_validator("allowed_hosts", "trusted_origins", mode="before")

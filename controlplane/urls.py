@@ -5,6 +5,7 @@ from django.views.generic import RedirectView
 
 from controlplane.console.views.me import reset_is_off
 from controlplane.console.views.slack_acts import slack_acts
+from controlplane.metrics import metrics
 from controlplane.status import status
 
 handler400 = "controlplane.error_responses.bad_request"
@@ -13,6 +14,7 @@ handler500 = "controlplane.error_responses.server_error"
 
 urlpatterns = [
     path("-/status", status, name="status"),
+    path("-/metrics", metrics, name="metrics"),
     path("hooks/slack/<str:pk>/", slack_acts, name="slack-acts"),
     path("api/", include("controlplane.api.urls")),
     # no mail can be sent, so nobody can be told a link; and a password changes on one page alone

@@ -29,6 +29,8 @@ _ICONS = {
     "teams": "organisation",
     "projects": "organisation",
     "limits": "limit",
+    "caches": "snapshot",
+    "purges": "snapshot",
     "budgets": "budget",
     "switches": "power",
 }

@@ -1,9 +1,9 @@
 """Facts first on disk: an append-only journal a process, which survives the process.
 
 A journal is a folder `<root>/<journal id>/` with a `lock` its owner holds for life and segments
-`NNNNNNNN.jnl`. Lines are `O <opening>`, `E <end>` and, first in each segment, `S <seq>`: how many
-ends all earlier segments held. A line counts once its newline is there. Nothing is synced: what is
-written survives this process, not the machine.
+`NNNNNNNN.jnl`. Lines are `O <opening>`, `E <end or feedback>` and, first in each segment,
+`S <seq>`: how many ends all earlier segments held; feedback is counted as one. A line counts once
+its newline is there. Nothing is synced: what is written survives this process, not the machine.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from pathlib import Path
 import structlog
 
 from inference.contract.codec import add_event
-from inference.contract.events import End, Opening
+from inference.contract.events import Numbered, Opening
 
 SEGMENT_BYTES = 8 * 1024 * 1024
 """Some five thousand requests: small enough to be gone soon after the recorder has them, large
@@ -126,12 +126,13 @@ class Journal:
             return self._refused(error, start)
         return self._enter(opening.event_id, opening)
 
-    def close(self, end: End) -> "asyncio.Future[int]":
+    def close(self, end: Numbered) -> "asyncio.Future[int]":
         """Done once the end is written, with its number; fails with JournalUnavailable like `open`.
 
-        It is written even if the caller is cancelled while waiting. Its own number is that of no
-        journal yet: it is given the next one of this. That is the one after those that wait, for of
-        what is written at once nothing gets into the journal after the first that doesn't.
+        So is feedback, which ends nothing. It is written even if the caller is cancelled while
+        waiting. Its own number is that of no journal yet: it is given the next one of this. That is
+        the one after those that wait, for of what is written at once nothing gets into the journal
+        after the first that doesn't.
         """
         lines = self._lines
         start = len(lines)

@@ -15,6 +15,9 @@ from hypothesis import settings as hypothesis_settings
 from pytest_django import DjangoDbBlocker
 from servestatic.middleware import ServeStaticMiddleware
 
+from tests.services import migrated_note
+from tests.stock import MIGRATED
+
 _ALLOCATIONS_A_LOOK = 10_000
 """How many objects are made before the collector looks; Python's own 700 suit small programs."""
 
@@ -29,9 +32,6 @@ hypothesis_settings.load_profile("whole")
 hypothesis_settings.register_profile(
     "quick", hypothesis_settings.get_profile("whole"), max_examples=25
 )
-
-_MIGRATED = "migrated"
-"""The database that those of the workers are copies of."""
 
 
 def pytest_collection_finish() -> None:
@@ -72,16 +72,16 @@ def _static_files_are_found_once() -> Iterator[None]:
 def django_db_modify_db_settings(
     django_db_modify_db_settings_parallel_suffix: None, django_db_blocker: DjangoDbBlocker
 ) -> None:
-    """Have the workers of a parallel run copy a database that the first of them migrates."""
-    if "PYTEST_XDIST_WORKER" not in os.environ:
-        return
-    lock = settings.STATIC_ROOT.resolve().with_name("database.lock")
-    with lock.open("a") as made, django_db_blocker.unblock():
+    """Copy a migrated database: the one in stock, or what a parallel run's first worker makes."""
+    note = migrated_note(settings.STATIC_ROOT.resolve().parent)
+    with note.open("a") as made, django_db_blocker.unblock():
         fcntl.flock(made, fcntl.LOCK_EX)
-        if not lock.stat().st_size:
-            _make_database(_MIGRATED)
+        if not note.stat().st_size:
+            if "PYTEST_XDIST_WORKER" not in os.environ:
+                return
+            _make_database(MIGRATED)
             made.write("made")
-    connection.settings_dict["TEST"]["TEMPLATE"] = _MIGRATED
+    connection.settings_dict["TEST"]["TEMPLATE"] = MIGRATED
 
 
 def _make_database(name: str) -> None:

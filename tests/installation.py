@@ -18,6 +18,9 @@ from typing import Any
 
 import pytest
 
+from controlplane.local.places import make_places
+from tests.stock import take
+
 ROOT = Path(__file__).resolve().parents[1]
 READY_LINE = "Ctrl-C stops everything"
 POLL_S = 0.05
@@ -194,8 +197,11 @@ def running_installation(
 ) -> Iterator[Installation]:
     """An installation that is up inside the block and wholly gone after it.
 
+    A new one finds its database migrated, if there is such a one in stock.
     The end is one more test: the launcher gets this signal, and leaves nothing whatever it was.
     """
+    if not var.exists():
+        take(make_places(var))
     installation = start_installation(var, **settings)
     try:
         installation.wait_ready(within_s)

@@ -8,30 +8,25 @@ Of a run in parallel the controller starts PostgreSQL, where each worker has a d
 and each worker a pair of Valkeys, since tests empty them.
 """
 
-import base64
 import os
 import secrets
 import shutil
 import tempfile
-import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from subprocess import Popen
 
 import pytest
 
-from controlplane.local.guardian import READY, start_guardian
-from controlplane.local.places import Places, make_places, tail_of
+from controlplane.local.places import Places, make_places
 from controlplane.local.postgres import is_answering as is_postgres_answering
 from controlplane.local.postgres import prepare_postgres, start_postgres
-from controlplane.local.problems import LocalProblem
 from controlplane.local.valkey import CACHE, STATE, Store, StoreUser, start_store
 from controlplane.local.valkey import is_answering as is_store_answering
+from tests.stock import guarded, random_key, take, wait_until
 
 _ROLE = "tests"
-_START_S = 90.0
-_STOP_S = 30.0
-_POLL_S = 0.01
+_STOP_S = 120.0
 _MEMORY = Path("/dev/shm")
 _MEMORY_NEEDED = 4 * 1024**3
 """More than any run writes; containers tend to have 64 MiB."""
@@ -46,14 +41,14 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     known = early_config.known_args_namespace
     if not known.help and not known.version:
         places = make_places(Path(tempfile.mkdtemp(prefix="headworks-tests-", dir=_memory())))
-        processes = [_start_guardian(places)]
+        processes = [guarded(places, "--remove")]
         early_config.add_cleanup(lambda: _end(processes))
         shares = bool(getattr(known, "numprocesses", None))
         if _IS_WORKER:
             _static_files(places.var).symlink_to(_static_files(Path(os.environ[_VAR])))
         else:
             os.environ[_DATABASE_URL] = _start_database(places, processes)
-            _static_files(places.var).mkdir()
+            _static_files(places.var).mkdir(exist_ok=True)
         stores = _stores(places)
         if _IS_WORKER or not shares:
             _start_stores(stores, places, processes)
@@ -71,14 +66,6 @@ def _static_files(var: Path) -> Path:
     return var / "static"
 
 
-def _start_guardian(places: Places) -> Popen[bytes]:
-    guardian = start_guardian(places, "--remove")
-    assert guardian.stdout is not None
-    if guardian.stdout.readline().decode().strip() != READY:
-        raise LocalProblem(tail_of(places.log("guardian")))
-    return guardian
-
-
 def _end(processes: Sequence[Popen[bytes]]) -> None:
     guardian = processes[0]
     assert guardian.stdin is not None
@@ -89,10 +76,17 @@ def _end(processes: Sequence[Popen[bytes]]) -> None:
         process.wait(_STOP_S)
 
 
+def migrated_note(var: Path) -> Path:
+    """A file that isn't empty once the run's server has a migrated database to copy."""
+    return var / "database.lock"
+
+
 def _start_database(places: Places, processes: list[Popen[bytes]]) -> str:
+    if take(places):
+        migrated_note(places.var).write_text("made")
     postgres = prepare_postgres(places, is_for_tests=True)
     processes.append(start_postgres(postgres))
-    _wait_until(lambda: is_postgres_answering(postgres), places.log("postgres"))
+    wait_until(lambda: is_postgres_answering(postgres), places.log("postgres"))
     return postgres.url
 
 
@@ -107,8 +101,8 @@ def _start_stores(
     state, cache = stores
     processes.append(start_store(state, is_lasting=False))
     processes.append(start_store(cache))
-    _wait_until(lambda: is_store_answering(state), places.log("valkey-state"))
-    _wait_until(lambda: is_store_answering(cache), places.log("valkey-cache"))
+    wait_until(lambda: is_store_answering(state), places.log("valkey-state"))
+    wait_until(lambda: is_store_answering(cache), places.log("valkey-cache"))
 
 
 def _settings(places: Places, state: Store, cache: Store) -> Mapping[str, str]:
@@ -118,21 +112,9 @@ def _settings(places: Places, state: Store, cache: Store) -> Mapping[str, str]:
         "HEADWORKS_CACHE_URL": cache.url(_ROLE),
         "HEADWORKS_BROKER_URL": state.broker_url(_ROLE),
         "HEADWORKS_SECRET_KEY": secrets.token_hex(32),
-        "HEADWORKS_DATA_KEY": _random_key(),
-        "HEADWORKS_KEY_PEPPERS": f"1:{_random_key()}",
+        "HEADWORKS_DATA_KEY": random_key(),
+        "HEADWORKS_KEY_PEPPERS": f"1:{random_key()}",
     }
-
-
-def _random_key() -> str:
-    return base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
-
-
-def _wait_until(is_answering: Callable[[], bool], log: Path) -> None:
-    deadline = time.monotonic() + _START_S
-    while not is_answering():
-        if time.monotonic() > deadline:
-            raise LocalProblem(f"no answer after {_START_S:.0f} s; {log} ends:\n{tail_of(log)}")
-        time.sleep(_POLL_S)
 
 
 @pytest.fixture(scope="session")

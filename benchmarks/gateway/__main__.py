@@ -3,6 +3,7 @@
     .venv/bin/python -m benchmarks.gateway [--peers nginx,vllm-router] [--seconds 5] [--rounds 3]
     .venv/bin/python -m benchmarks.gateway --installs
     .venv/bin/python -m benchmarks.gateway --before ../other-tree --processes 2 --peers ''
+    .venv/bin/python -m benchmarks.gateway --reservations --only rates,streams --peers ''
 
 Each gateway has core 0 to itself while it is measured and is frozen otherwise; load generator, mock
 workers and state store have core 1. They are measured in turn, forth and back (A B C C B A), and
@@ -14,13 +15,15 @@ import argparse
 import os
 import sys
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from statistics import median
 from urllib.request import Request, urlopen
+
+from redis import Redis
 
 from benchmarks.gateway.loads import (
     LATENCIES,
@@ -34,14 +37,19 @@ from benchmarks.gateway.loads import (
     mock_workers,
     run,
 )
+from benchmarks.gateway.ours import RESERVING
 from benchmarks.gateway.peers import PEERS, Contender, Headworks, Place
 from benchmarks.gateway.processes import NotStarted, free_ports, freeze, thaw, wait_for
+from benchmarks.gateway.store_calls import calls_of, told
 
 GATEWAY_CORE, LOAD_CORE, BOTH_CORES = "0", "1", "0,1"
 DIRECT = "direct"
+RESERVED = "reserving"
 LOADS = {"rates": RATES, "latencies": LATENCIES, "streams": STREAMS, "tokens": TOKENS}
 
 Results = dict[tuple[str, str], list[Result]]
+Calls = dict[tuple[str, str], Counter[str]]
+"""What was asked of a contender's state store under a load, in all its turns."""
 
 
 def main() -> None:
@@ -60,13 +68,18 @@ def main() -> None:
     if arguments.processes > 1:
         name = f"{arguments.processes} processes"
         contenders.append(Headworks(LOAD_CORE, name, processes=arguments.processes))
+    if arguments.reservations:
+        contenders.append(Headworks(LOAD_CORE, RESERVED, changes=RESERVING))
     contenders += [peer for peer in PEERS if peer.name in names]
     loads = [load for kind in arguments.only.split(",") for load in LOADS[kind]]
     with tempfile.TemporaryDirectory(prefix="headworks-benchmark-") as folder:
-        results = measure(
+        results, calls = measure(
             contenders, loads, Path(folder), seconds=arguments.seconds, rounds=arguments.rounds
         )
     show(results, loads)
+    for (name, load), own in calls.items():
+        thousands = sum(one.requests for one in results[name, load]) / 1_000
+        print(f"\n{load}, {name}: of the store for 1,000 requests {told(own, thousands)}")
 
 
 def measure(
@@ -76,10 +89,12 @@ def measure(
     *,
     seconds: float,
     rounds: int,
-) -> Results:
+) -> tuple[Results, Calls]:
     """Run every load against every contender, `rounds` times forth and back."""
     compile_programs(folder)
     results: Results = defaultdict(list)
+    calls: Calls = defaultdict(Counter)
+    stores: dict[str, Redis[bytes]] = {}
     first = free_ports(WORKERS)
     workers = range(first, first + WORKERS)
     with ExitStack() as stack:
@@ -95,10 +110,13 @@ def measure(
                 print(f"left out: {problem}", file=sys.stderr, flush=True)
             else:
                 places[one.name] = (place.port, one.key, pid)
+                if isinstance(one, Headworks):
+                    stores[one.name] = stack.enter_context(one.store(place))
             freeze(pid)
         for load in loads:
             for name in _turns(list(places), rounds):
                 port, key, pid = places[name]
+                asked = calls_of(stores[name]) if name in stores else Counter()
                 if pid is not None:
                     thaw(pid)
                 result = run(
@@ -107,9 +125,11 @@ def measure(
                 )  # fmt: skip
                 if pid is not None:
                     freeze(pid)
+                if name in stores:
+                    calls[name, load.name] += calls_of(stores[name]) - asked
                 results[name, load.name].append(result)
                 print(f"{load.name}: {name}: {result}", file=sys.stderr, flush=True)
-    return results
+    return results, calls
 
 
 def show(results: Results, loads: Sequence[Load]) -> None:
@@ -156,6 +176,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--before", type=Path, help="another tree of this project, as a peer")
     parser.add_argument(
         "--processes", type=int, default=1, help="this gateway with so many too, on both cores"
+    )
+    parser.add_argument(
+        "--reservations", action="store_true", help="this gateway under budgets and limits too"
     )
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--rounds", type=int, default=4)

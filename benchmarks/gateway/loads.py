@@ -35,13 +35,17 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of it. Times are microseconds; `cpu` is of a request, or of a chunk in streams."""
+    """What came of it. Times are microseconds; `cpu` is of a request, or of a chunk in streams.
+
+    `requests` is how many were asked, those of the warming up among them.
+    """
 
     rate: float
     cpu: float
     p50: float
     p99: float
     failed: int
+    requests: int
 
 
 RATES = (Load("2 KB, 64 at once", "short", 64), Load("20 KB, 64 at once", "long", 64))
@@ -84,4 +88,5 @@ def run(
         p50=said[f"{load.times}50"],
         p99=said[f"{load.times}99"],
         failed=said["err"] + said["bad"],
+        requests=said["all"],
     )

@@ -18,11 +18,24 @@ from benchmarks.gateway.processes import free_ports, pinned, wait_for
 from controlplane.local.valkey import DATA, find_binary, state_rules
 from inference.contract import wire
 from inference.contract.codec import decode_end, encode_manifest, encode_section
-from inference.contract.kinds import Backend, Provisioner, Strategy
+from inference.contract.kinds import (
+    Backend,
+    BudgetPeriod,
+    BudgetSubject,
+    Enforcement,
+    LimitSubject,
+    LimitUnit,
+    LimitWindow,
+    Provisioner,
+    Strategy,
+)
 from inference.contract.sealing import content_digest, key_bucket, seal, token_digest
 from inference.contract.snapshot import (
+    BudgetRecord,
+    BudgetScope,
     KeyDigest,
     KeyRecord,
+    LimitRecord,
     Manifest,
     ModelRecord,
     OrganisationRecord,
@@ -41,6 +54,45 @@ DATA_KEY = os.urandom(32)
 _PEPPER = os.urandom(32)
 _PASSWORD = "benchmark"
 _RECORD_S = 0.2
+
+
+Changes = Mapping[str, tuple[object, ...]]
+"""Whole sections of the configuration that take the place of others."""
+
+NO_CHANGES: Changes = MappingProxyType({})
+
+_AMPLE = 10**15
+_BUDGETED = (
+    BudgetSubject.ORGANISATION,
+    BudgetSubject.TEAM,
+    BudgetSubject.PROJECT,
+    BudgetSubject.KEY,
+    BudgetSubject.MODEL,
+)
+RESERVING: Changes = {
+    "budgets": tuple(
+        BudgetRecord(
+            f"bud_{subject.value}", "org_a", subject.value, (BudgetScope(subject),), _AMPLE,
+            BudgetPeriod.MONTH,
+        )
+        for subject in _BUDGETED
+    ),
+    "limits": (
+        LimitRecord(
+            "lim_requests", "org_a", "requests", LimitSubject.KEY, LimitUnit.REQUESTS, _AMPLE,
+            window=LimitWindow.MINUTE, enforcement=Enforcement.STRICT,
+        ),
+        LimitRecord(
+            "lim_tokens", "org_a", "tokens", LimitSubject.KEY, LimitUnit.TOTAL_TOKENS, _AMPLE,
+            window=LimitWindow.MINUTE,
+        ),
+        LimitRecord(
+            "lim_parallel", "org_a", "parallel", LimitSubject.ORGANISATION, LimitUnit.PARALLEL,
+            100_000,
+        ),
+    ),
+}  # fmt: skip
+"""Five budgets that block and three limits, all with room for every request, bear on each."""
 
 
 def tokens_of(count: int) -> tuple[str, ...]:
@@ -63,15 +115,24 @@ def gateway(
     store_core: str,
     root: Path = ROOT,
     processes: int = 1,
+    changes: Changes = NO_CHANGES,
 ) -> Iterator[int]:
     """Run it from the tree at `root`; yields the parent's process id."""
     folder.mkdir()
     with store(folder, core=store_core) as path, recording(path) as admin:
-        publish(admin, workers)
+        publish(admin, workers, changes=changes)
         with running(port, path, folder, core=core, root=root, processes=processes) as pid:
             log = folder / "gateway.log"
             wait_for(lambda: log.read_bytes().count(ACCEPTING) == processes, "the gateway")
+            if "budgets" in changes:
+                seed_budgets(admin)
             yield pid
+
+
+def seed_budgets(admin: "Redis[bytes]") -> None:
+    """Say that nothing was spent yet, as the jobs would: until then a budget can't be checked."""
+    wait_for(lambda: admin.get(wire.LIMITS_EPOCH) is not None, "the store's epoch")
+    admin.set(wire.BUDGETS_SEEDED, admin.get(wire.LIMITS_EPOCH) or b"")
 
 
 def running(
@@ -128,7 +189,7 @@ def publish(
     version: int = 1,
     tokens: Sequence[str] = _TOKENS,
     routes: int = 1,
-    changes: Mapping[str, tuple[object, ...]] = MappingProxyType({}),
+    changes: Changes = NO_CHANGES,
 ) -> None:
     """Write a configuration of routes over one pool of these ports, and keys to choose from.
 
@@ -146,6 +207,11 @@ def publish(
     fields: Mapping[Any, Any] = {"lineage": "L1", "version": version, "sealed": sealed}
     admin.hset(wire.MANIFEST, mapping=fields)
     admin.publish(wire.SNAPSHOT_CHANGED, str(version))
+
+
+def routes_over(workers: Sequence[int]) -> Sequence[RouteRecord]:
+    """The routes of a configuration that is published, to be changed."""
+    return _records(workers, 1, (), 1)["routes"]  # type: ignore[return-value]
 
 
 def _records(

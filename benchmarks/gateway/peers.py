@@ -5,9 +5,11 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
+
+from redis import Redis
 
 from benchmarks.gateway import ours
 from benchmarks.gateway.processes import free_ports, pinned
@@ -124,6 +126,7 @@ class Headworks:
     root: Path = ours.ROOT
     processes: int = 1
     key: str = ours.TOKEN
+    changes: ours.Changes = field(default_factory=dict)
 
     @contextmanager
     def running(self, place: Place, *, core: str) -> Iterator[int]:
@@ -135,8 +138,13 @@ class Headworks:
             store_core=self.store_core,
             root=self.root,
             processes=self.processes,
+            changes=self.changes,
         ) as pid:
             yield pid
+
+    def store(self, place: Place) -> "Redis[bytes]":
+        """Its state store, as its administrator."""
+        return Redis.from_url(f"unix://{place.folder / 'store.sock'}?db=0")
 
 
 Contender = Headworks | Peer

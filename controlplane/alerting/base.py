@@ -10,7 +10,8 @@ from django.utils import timezone
 
 from controlplane.bridge.conditions import Entries, entries_by_pool
 from controlplane.bridge.vitals import Fleet, read_fleet
-from controlplane.decisions.alert_kinds import AlertKind
+from controlplane.decisions.alert_kinds import AlertKind, NoData
+from controlplane.decisions.alerts import Terms
 from controlplane.models import AlertRule
 from controlplane.selectors.alerts import (
     Place,
@@ -64,6 +65,13 @@ class Question:
         if self.kind == AlertKind.BUDGET_FORECAST:
             return places_of_pace(self.organisation_id, self.scope_id, at)[:MOST_PLACES]
         return places_of(self.organisation_id, self.scope, self.scope_id, at)[:MOST_PLACES]
+
+
+def terms_of(rule: AlertRule) -> Terms:
+    """What a rule asks for at places that have no threshold of their own."""
+    return Terms(
+        rule.threshold, rule.for_s, rule.clears_at, rule.critical_at, NoData(rule.on_no_data)
+    )
 
 
 @dataclass(frozen=True, slots=True)

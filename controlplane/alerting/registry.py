@@ -9,6 +9,7 @@ from controlplane.alerting.measures import (
     budget_forecast,
     budget_used,
     burn_rate,
+    cache_false_hits,
     dead_channel,
     error_rate,
     first_token,
@@ -36,4 +37,5 @@ REGISTRY: Mapping[AlertKind, Measure] = {
     AlertKind.SPEND_RATE: spend_rate.measure,
     AlertKind.BURN_RATE: burn_rate.measure,
     AlertKind.KV_USED: kv_used.measure,
+    AlertKind.CACHE_FALSE_HITS: cache_false_hits.measure,
 }

@@ -13,6 +13,7 @@ from controlplane.api.views.alerts import (
 from controlplane.api.views.audit import AuditView
 from controlplane.api.views.bindings import BindingView
 from controlplane.api.views.budgets import BudgetView
+from controlplane.api.views.caches import PolicyView, PurgeView
 from controlplane.api.views.docs import DocsView, SchemaView
 from controlplane.api.views.explain import ExplainView
 from controlplane.api.views.gateways import GatewayView
@@ -61,6 +62,8 @@ router.register("margins", MarginView, basename="api-margin")
 router.register("pools", PoolView, basename="api-pool")
 router.register("routes", RouteView, basename="api-route")
 router.register("keys", KeyView, basename="api-key")
+router.register("caches", PolicyView, basename="api-cache-policy")
+router.register("purges", PurgeView, basename="api-purge")
 router.register("limits", LimitView, basename="api-limit")
 router.register("budgets", BudgetView, basename="api-budget")
 router.register("switches", SwitchView, basename="api-switch")

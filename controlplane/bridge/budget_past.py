@@ -47,12 +47,14 @@ def read_past_periods(
         record, zone, window_of(record, zone, count.since.timestamp())
     ).starts_s
     found: list[PastPeriod] = []
+    amounts = [amount_at(record, now_s)]
+    amounts += [record.amount_nanousd * one // 100 for one in budget.thresholds_percent]
     current = window_of(record, zone, now_s)
     while len(found) < MOST_PERIODS:
         current = previous_period(record, zone, current)
         if current.starts_s < counted_from:
             break
-        accounts = list_past(budget, current, most=_MOST_ACCOUNTS)
+        accounts = list_past(budget, current, most=_MOST_ACCOUNTS, least_nanousd=min(amounts))
         found.append(_judged(budget, record, current, accounts, now_s))
     return found
 

@@ -9,6 +9,7 @@ from controlplane.bridge.budget_past import PastPeriod, read_past_periods
 from controlplane.bridge.budgets import read_reserved
 from controlplane.compiler import budget_record
 from controlplane.decisions.budget_effects import Effect
+from controlplane.decisions.budget_forecasts import forecast_rolling
 from controlplane.decisions.budget_sums import previous_period
 from controlplane.decisions.budgets import (
     Balance,
@@ -39,7 +40,14 @@ from controlplane.selectors.budgets import (
 from controlplane.selectors.names import list_names
 from inference.contract.kinds import BudgetSubject
 from inference.contract.snapshot import BudgetRecord
-from inference.decisions.budgets import FOREVER, Account, Period, amount_at, window_of
+from inference.decisions.budgets import (
+    FOREVER,
+    ROLLING,
+    Account,
+    Period,
+    amount_at,
+    window_of,
+)
 from inference.decisions.rules import zone_of
 
 _EFFECTS_SINCE = timedelta(hours=2)
@@ -181,14 +189,7 @@ def _accounts(
     for row in rows:
         held = None if counters is None else counters.get(row.key, NOTHING)
         balance = _balance(budget, record, row, held.reserved if held else None, now)
-        forecast = forecast_of(
-            record.period,
-            period,
-            buckets[row.key],
-            spent_nanousd=row.spent_nanousd,
-            amount_nanousd=balance.amount_nanousd,
-            now_s=now.timestamp(),
-        )
+        forecast = _forecast(record, period, row, buckets[row.key], balance, now)
         found.append(
             AccountStatus(
                 subjects=_subjects(budget, row, names),
@@ -197,11 +198,34 @@ def _accounts(
                 unknown_cost=row.unknown_cost,
                 late_nanousd=held.late if held else None,
                 late_past_nanousd=held.past if held else None,
-                forecast=forecast if row.spent_nanousd and not record.is_rolling else None,
+                forecast=forecast if row.spent_nanousd else None,
                 buckets=buckets[row.key],
             )
         )
     return found
+
+
+def _forecast(
+    record: BudgetRecord,
+    period: Period,
+    row: BudgetAccount,
+    buckets: Sequence[Bucket],
+    balance: Balance,
+    now: datetime,
+) -> Forecast | None:
+    """Where an account goes: to its period's end or, of one that rolls, a quarter of it ahead."""
+    amount, now_s = balance.amount_nanousd, now.timestamp()
+    if record.is_rolling:
+        rolling = ROLLING[record.period]
+        return forecast_rolling(rolling, buckets, amount_nanousd=amount, now_s=now_s)
+    return forecast_of(
+        record.period,
+        period,
+        buckets,
+        spent_nanousd=row.spent_nanousd,
+        amount_nanousd=amount,
+        now_s=now_s,
+    )
 
 
 def _empty(account: Account) -> BudgetAccount:

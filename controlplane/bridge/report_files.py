@@ -3,11 +3,9 @@
 import csv
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
-from io import BytesIO, StringIO
+from importlib import import_module
+from io import StringIO
 from typing import Any
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from controlplane.decisions.report_kinds import ExportFormat, ReportPart
 from controlplane.decisions.spreadsheets import safe_cell
@@ -19,19 +17,12 @@ from controlplane.selectors.usage_rows import SUMS
 STEP = timedelta(days=7)
 """So many days are read at a time, where a file tells days apart."""
 
-SCHEMA = pa.schema(
-    [
-        ("day", pa.date32()),
-        ("since", pa.date32()),
-        ("until", pa.date32()),
-        ("time_zone", pa.string()),
-        ("by", pa.string()),
-        ("kind", pa.string()),
-        ("id", pa.string()),
-        ("name", pa.string()),
-        *((name, pa.int64()) for name in SUMS),
-    ]
+COLUMNS = (
+    *(("day", "date"), ("since", "date"), ("until", "date")),
+    *((name, "text") for name in ("time_zone", "by", "kind", "id", "name")),
+    *((name, "number") for name in SUMS),
 )
+"""Names, and kinds of value."""
 
 Told = Callable[[int, int], None]
 
@@ -44,7 +35,7 @@ def make_file(export: ReportExport, tell: Told) -> tuple[bytes, int]:
     """
     steps = _steps(export)
     is_csv = export.format == ExportFormat.CSV.value
-    writer: Any = _Csv() if is_csv else _Parquet()
+    writer = _Csv() if is_csv else _parquet()
     lines = 0
     for done, (since, until) in enumerate(steps):
         tell(done, len(steps))
@@ -78,35 +69,20 @@ def _cells(export: ReportExport, line: ReportLine) -> list[Any]:
     ]
 
 
+def _parquet() -> Any:
+    return import_module("controlplane.bridge.report_parquet").ParquetFile(COLUMNS)
+
+
 class _Csv:
     """Lines for spreadsheets: what one would compute is marked as text."""
 
     def __init__(self) -> None:
         self._text = StringIO()
         self._writer = csv.writer(self._text)
-        self._writer.writerow(SCHEMA.names)
+        self._writer.writerow(name for name, _ in COLUMNS)
 
     def add(self, rows: Sequence[Sequence[Any]]) -> None:
         self._writer.writerows([safe_cell(cell) for cell in row] for row in rows)
 
     def end(self) -> bytes:
         return self._text.getvalue().encode()
-
-
-class _Parquet:
-    """Columns with types, a row group a step."""
-
-    def __init__(self) -> None:
-        self._file = BytesIO()
-        self._writer = pq.ParquetWriter(self._file, SCHEMA, compression="zstd")
-
-    def add(self, rows: Sequence[Sequence[Any]]) -> None:
-        columns = list(zip(*rows, strict=True)) if rows else [[] for _ in SCHEMA]
-        arrays = [
-            pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)
-        ]
-        self._writer.write_table(pa.Table.from_arrays(arrays, schema=SCHEMA))
-
-    def end(self) -> bytes:
-        self._writer.close()
-        return self._file.getvalue()

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from redis import Redis
-from redis.exceptions import ResponseError
+from redis.exceptions import RedisError, ResponseError
 
 from controlplane.bridge.store import open_store
 from inference.contract import wire
@@ -35,6 +35,22 @@ def read_stream() -> StreamFacts:
             return StreamFacts(length, None, None)
         waiting = int(group["pending"]) + int(group["lag"] or 0)
         return StreamFacts(length, waiting, _silent_s(store))
+
+
+def read_lag_s() -> float | None:
+    """For how long the oldest event has waited for the recorder, by the store's clock; what is
+    recorded leaves the stream. None if the store doesn't answer.
+    """
+    try:
+        with open_store() as store:
+            oldest = store.xrange(wire.USAGE_STREAM, count=1)
+            seconds, _ = store.time()
+    except (RedisError, OSError):
+        return None
+    if not oldest:
+        return 0.0
+    milliseconds, _, _ = oldest[0][0].partition(b"-")
+    return max(0.0, seconds - int(milliseconds) / 1_000)
 
 
 def stream_troubles(stream: StreamFacts) -> dict[str, bool]:

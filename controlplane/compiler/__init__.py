@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from controlplane.compiler.caches import cache_policies, live_purges
 from controlplane.compiler.keys import keys_by_section, seconds_of
 from controlplane.decisions.prices import ahead
 from controlplane.models import (
@@ -52,6 +53,7 @@ from inference.contract.params import PRICE_FIELDS, TARGET_BOUNDS
 from inference.contract.snapshot import (
     BudgetRecord,
     BudgetScope,
+    CachePolicyRecord,
     ConfigSnapshot,
     GatewayRecord,
     LimitRecord,
@@ -98,6 +100,8 @@ def compile_configuration() -> Compiled:
         "limits": _sorted(_limits()),
         "budgets": _sorted(map(budget_record, Budget.objects.all())),
         "switches": _sorted(_switches()),
+        "caches": _sorted(cache_policies()),
+        "purges": _sorted(live_purges()),
         **keys_by_section(),
     }
     contents = {name: codec.encode_section(rows) for name, rows in records.items()}
@@ -203,6 +207,8 @@ def _routes() -> Iterable[RouteRecord]:
             max_queued=row.max_queued,
             hedge_after_ms=row.hedge_after_ms,
             degradation=tuple(DegradationStep(step) for step in row.degradation),
+            cache_policy_id=row.cache_policy_id,
+            similarity_min=row.similarity_min,
         )
 
 
@@ -297,7 +303,9 @@ def _gateways() -> Iterable[GatewayRecord]:
 _NOT_COLUMNS = frozenset(("id", "organisation_id", "credential", "targets"))
 
 
-def values_of_record(record: ModelRecord | PoolRecord | RouteRecord) -> dict[str, Any]:
+def values_of_record(
+    record: ModelRecord | PoolRecord | CachePolicyRecord | RouteRecord,
+) -> dict[str, Any]:
     """The columns of the row a record was compiled from, but for its id and organisation.
 
     Parents are told as `<name>_id`. A pool's credential is left out: a secret isn't brought back.
@@ -328,7 +336,7 @@ def _plain(value: object) -> object:
     if isinstance(value, StrEnum):
         return value.value
     if isinstance(value, Mapping):
-        return dict(value)
+        return {str(key): one for key, one in value.items()}
     if isinstance(value, tuple):
         return _json(value)
     return value

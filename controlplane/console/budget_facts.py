@@ -13,13 +13,14 @@ from controlplane.bridge.budget_status import AccountStatus, Status, Subject
 from controlplane.console.details import Fact, State
 from controlplane.console.formats import UNKNOWN, about_dollars, count, dollars, minute, percentage
 from controlplane.decisions.budget_effects import Effect
+from controlplane.decisions.budget_forecasts import ahead_words
 from controlplane.decisions.budget_proofs import ProofState
 from controlplane.decisions.budgets import Balance, BudgetState, Past, period_words, scopes_words
 from controlplane.decisions.subjects import WHOLE, kind_words
 from controlplane.models import Budget
 from controlplane.selectors.budget_effects import EffectTold
 from inference.contract.kinds import BudgetAction, BudgetSubject
-from inference.decisions.budgets import Period
+from inference.decisions.budgets import ROLLING, Period
 
 _STATES: Mapping[BudgetState, State] = {
     BudgetState.OFF: State("Off", "pause", "idle"),
@@ -121,8 +122,11 @@ def figures_of(status: Status, zone: ZoneInfo, now: datetime) -> Sequence[Fact]:
         Fact("Used", percentage(balance.used_percent), unit=_passed_words(status, zone, now)),
         Fact("Left", dollars(balance.left_nanousd), unit=held),
     )
-    # what rolls has no end that it could be told how much is spent by
-    return facts if is_rolling else (*facts, _forecast_fact(first), _reach_fact(first, zone))
+    label, place = "Forecast", "this period"
+    if is_rolling:
+        ahead = ahead_words(ROLLING[status.record.period])
+        label, place = f"Forecast, in {ahead}", f"the next {ahead}"
+    return (*facts, _forecast_fact(first, label), _reach_fact(first, zone, place))
 
 
 def _unknown_words(account: AccountStatus) -> str:
@@ -139,24 +143,24 @@ def _passed_words(status: Status, zone: ZoneInfo, now: datetime) -> str:
     return f"{100 * min(max(passed / length, 0), 1):.0f} % of the time passed"
 
 
-def _forecast_fact(account: AccountStatus) -> Fact:
+def _forecast_fact(account: AccountStatus, label: str) -> Fact:
     forecast = account.forecast
     if forecast is None:
-        return Fact("Forecast", UNKNOWN, unit="too early")
+        return Fact(label, UNKNOWN, unit="too early")
     if forecast.low_nanousd is None or forecast.high_nanousd is None:
-        return Fact("Forecast", about_dollars(forecast.at_end_nanousd), unit="at this pace")
+        return Fact(label, about_dollars(forecast.at_end_nanousd), unit="at this pace")
     low, high = about_dollars(forecast.low_nanousd), about_dollars(forecast.high_nanousd)
     words = f"80 %: {low} to {high}"
-    return Fact("Forecast", about_dollars(forecast.at_end_nanousd), unit=words)
+    return Fact(label, about_dollars(forecast.at_end_nanousd), unit=words)
 
 
-def _reach_fact(account: AccountStatus, zone: ZoneInfo) -> Fact:
+def _reach_fact(account: AccountStatus, zone: ZoneInfo, place: str) -> Fact:
     if account.balance.state in (BudgetState.BLOCKED, BudgetState.OVER):
         return Fact("Used up", "now")
     if account.forecast is None:
         return Fact("Used up", UNKNOWN, unit="too early")
     if account.forecast.reached_at_s is None:
-        return Fact("Used up", "not in this period", unit="at this pace")
+        return Fact("Used up", f"not in {place}", unit="at this pace")
     at = minute(_moment(account.forecast.reached_at_s), zone)
     return Fact("Used up", at, unit="at this pace")
 

@@ -76,7 +76,8 @@ def _even_pace(status: Status, zone: ZoneInfo) -> Sequence[Mapping[str, Any]]:
 def _forecast(
     status: Status, account: AccountStatus, zone: ZoneInfo, now_s: float
 ) -> Sequence[Mapping[str, Any]]:
-    if account.forecast is None:
+    # the chart of one that rolls ends with its window
+    if account.forecast is None or status.record.is_rolling:
         return ()
     points = [
         (now_s, account.balance.spent_nanousd),
@@ -90,6 +91,8 @@ def _band(
 ) -> Sequence[Mapping[str, Any]]:
     forecast = account.forecast
     if forecast is None or forecast.low_nanousd is None or forecast.high_nanousd is None:
+        return ()
+    if status.record.is_rolling:
         return ()
     spent, end = account.balance.spent_nanousd, status.period.ends_s
     corners = [(now_s, spent), (end, forecast.high_nanousd), (end, forecast.low_nanousd)]

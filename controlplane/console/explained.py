@@ -39,6 +39,15 @@ REFUSALS: Mapping[str, str] = {
     "targets_switched_off": "Kill switches turn all targets off.",
     "no_capacity": "No target's pool runs.",
 }
+WHY_NOT: Mapping[str, str] = {
+    "over": "it is over",
+    "endpoint": "this endpoint asks no model for an answer",
+    "target_asked_for": "the caller picks its target",
+    "other_requests": "it is about other requests",
+    "no_unit": "the request names no {unit}",
+    "other_part": "its {unit} is in another part of the layer",
+    "not_allocated": "its {unit} is not let in yet",
+}
 FIELDS: Mapping[str, str] = {"prompt_tokens": "prompt tokens"}
 
 
@@ -77,6 +86,7 @@ class Target:
     cost: str
     context: str
     why_not: str
+    whose: str
     bridge: str
     workers: Sequence[Worker]
 
@@ -186,7 +196,36 @@ def targets_of(document: Mapping[str, Any]) -> Sequence[Target]:
     """The targets: those of the plan in its order, then those left out."""
     ordered = sorted(document["targets"], key=lambda one: (one["place"] is None, one["place"] or 0))
     is_skipped = DegradationStep.SMALLER_MODEL in document["degraded"]
-    return [_target(one, is_skipped=is_skipped) for one in ordered]
+    names = {
+        variant["id"]: variant["name"]
+        for one in document["experiments"]
+        for variant in one["variants"]
+    }
+    return [_target(one, names, is_skipped=is_skipped) for one in ordered]
+
+
+def experiments_told(document: Mapping[str, Any]) -> Sequence[Mapping[str, str]]:
+    """What experiments on its route make of it."""
+    return [
+        {
+            "name": one["name"],
+            "phase": count(one["phase"]),
+            "unit": _words(one["unit"]),
+            "place": _draw(one["place"]),
+            "draw": _draw(one["draw"]),
+            "variant": one["variant"] or "none",
+            "share": "" if one["share_bp"] is None else f"{one['share_bp'] / 100:g} % get it",
+            "sets": ", ".join(f"{name} = {text}" for name, text in one["parameters"].items()),
+            "why_not": WHY_NOT[one["why_not"]].format(unit=_words(one["unit"]))
+            if one["why_not"]
+            else "",
+        }
+        for one in document["experiments"]
+    ]
+
+
+def _draw(draw: float | None) -> str:
+    return UNKNOWN if draw is None else f"{draw:.4f}"
 
 
 def split_told(document: Mapping[str, Any]) -> Split | None:
@@ -283,9 +322,16 @@ def _mismatch(miss: Mapping[str, Any]) -> str:
     return f"{field}: wants {wanted}, there is {found}"
 
 
-def _target(one: Mapping[str, Any], *, is_skipped: bool) -> Target:
+def _target(one: Mapping[str, Any], variants: Mapping[str, str], *, is_skipped: bool) -> Target:
     why = LEFT_OUT.get(one["left_out"] or "", "")
-    if not why and one["place"] is None:
+    variant = variants.get(one["variant_id"], "")
+    if one["stands_in"]:
+        whose = "the control's, in case the variant's fail"
+    else:
+        whose = f"of the variant {variant}" if variant else ""
+    if not why and one["place"] is None and variant and not is_skipped:
+        why = "another variant's" if one["weight"] else "weight 0"
+    elif not why and one["place"] is None:
         skipped = "passed over by the step smaller model" if is_skipped else "not planned"
         why = skipped if one["weight"] else "weight 0"
     return Target(
@@ -298,6 +344,7 @@ def _target(one: Mapping[str, Any], *, is_skipped: bool) -> Target:
         cost=_cost(one["cost_max_nanousd"], why),
         context=count(one["max_context_tokens"]),
         why_not=why,
+        whose=whose,
         bridge="" if one["bridge"] is None else PATHS[Endpoint(one["bridge"])],
         workers=[_worker(worker) for worker in one["workers"]],
     )

@@ -6,11 +6,14 @@ from decimal import Decimal
 from math import floor, log10
 from zoneinfo import ZoneInfo
 
+from django.utils.html import format_html
+
 UNKNOWN = "\N{EN DASH}"
 NO_PRICE = "no price"
 
 _NANO = Decimal(1).scaleb(-9)
 _CENT = 10**7
+_DOLLAR = 10**9
 _SECONDS_FROM_MS = 10_000
 
 
@@ -31,6 +34,21 @@ def about_dollars(nanousd: float) -> str:
     size = abs(nanousd)
     places = -7 if size >= _CENT else 1 - floor(log10(max(size, 1)))
     return dollars(int(round(nanousd, places)))
+
+
+def readable_dollars(nanousd: int) -> str:
+    """Nano-USD to the cent, or to three digits that matter if it is less than a dollar."""
+    size = abs(nanousd)
+    places = -7 if size >= _DOLLAR else 2 - floor(log10(max(size, 1)))
+    return dollars(round(nanousd, min(places, 0)))
+
+
+def money(nanousd: int | None) -> str:
+    """A cell of money that can be read at a glance; its title is the exact amount."""
+    if nanousd is None:
+        return NO_PRICE
+    exact, told = dollars(nanousd), readable_dollars(nanousd)
+    return told if told == exact else format_html('<span title="{}">{}</span>', exact, told)
 
 
 def decimals_of(amounts: Iterable[int | None]) -> int:

@@ -49,6 +49,7 @@ GROUPS = (
             Item("Pools", "pools", "pool", ("pool",)),
             Item("Models", "models", "model", ("model",)),
             Item("Routes", "routes", "route", ("route",)),
+            Item("Caches", "caches", "snapshot", ("cache", "purges", "purge")),
             Item("Explain", "explain", "info"),
             Item("Replay", "replays", "restart", ("replay",), Needs.WHOLE_ORGANISATION),
         ),

@@ -61,6 +61,8 @@ GPU_PRICES = Noun("gpu_prices", "gpu price", "GPU prices", "Cost", plural="GPU p
 KEYS = Noun("keys", "key", "Keys", "Admin")
 BUDGETS = Noun("budgets", "budget", "Budgets", "Cost")
 LIMITS = Noun("limits", "limit", "Limits", "Govern")
+CACHES = Noun("caches", "cache policy", "Caches", "Serve", plural="cache policies")
+PURGES = Noun("purges", "purge", "Purges", "Serve")
 SWITCHES = Noun("switches", "switch", "Kill switches", "Govern")
 REPORT_SCHEDULES = Noun(
     "report_schedules", "report schedule", "Scheduled reports", "Cost", plural="scheduled reports"
@@ -86,6 +88,7 @@ NOUNS = {
     for noun in (
         *(MODELS, ROUTES, POOLS, PRICES, KEYS, ORGANISATIONS, TEAMS, PROJECTS, SNAPSHOTS),
         *(AUDIT, USERS, BINDINGS, SERVICE_ACCOUNTS, GATEWAYS, LIMITS, SWITCHES, BUDGETS),
+        *(CACHES, PURGES),
         *(REPRICINGS, CORRECTIONS, GPU_PRICES, REPORT_SCHEDULES),
         *(ALERTS, ALERT_RULES, SILENCES, CHANNELS, DELIVERIES),
     )

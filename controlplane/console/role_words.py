@@ -16,6 +16,8 @@ NOUN_WORDS: Mapping[str, str] = {
     "reports": "closing of months",
     "report_schedules": "scheduled reports",
     "statements": "opening of closed months",
+    "caches": "cache policies",
+    "purges": "purges of caches",
     "switches": "kill switches",
     "tokens": "API tokens",
     "alert_rules": "alert rules",

@@ -14,6 +14,7 @@ from controlplane.decisions.alert_kinds import (
     TRAITS,
     AlertKind,
     AlertScope,
+    NoData,
     condition_words,
     place_words,
     value_words,
@@ -40,7 +41,13 @@ def impact_of_rule(
         scope_id=values["scope_id"],
         window_s=values["window_s"],
     )
-    terms = Terms(values["threshold"], values["for_s"], values.get("clears_at"))
+    terms = Terms(
+        values["threshold"],
+        values["for_s"],
+        values.get("clears_at"),
+        values.get("critical_at"),
+        NoData(values["on_no_data"]),
+    )
     words = condition_words(values["kind"], terms.threshold, question.window_s, terms.for_s)
     name = list_names(scope.access, {one for one in (question.scope_id,) if one})
     where = place_words(question.scope, question.scope_id, name.get(question.scope_id or ""))
@@ -72,6 +79,8 @@ def preview_lines(scope: Scope, kind: str, found: Preview) -> Sequence[tuple[str
     for place, one in found.fired[:_TOLD]:
         lasted = "" if one.until is None else f" for {elapsed((one.until - one.since).seconds)}"
         peak = value_words(kind, one.peak)
+        if one.critical_since is not None:
+            peak += ", critical" if one.critical_since == one.since else ", later critical"
         lines.append((clock(one.since, scope.zone), f"{place.name}{lasted}, up to {peak}"))
     return lines
 

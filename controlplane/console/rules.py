@@ -228,6 +228,13 @@ def _document(rule: RuleRow) -> tuple[dict[str, Any], str]:
         problem = problem or "it needs a target."
     if not rule.name:
         problem = "give it a name."
+    when, wrong = conditions_in(rule)
+    document = {"name": rule.name, "is_enabled": rule.is_enabled, "when": when, "targets": targets}
+    return ({"id": rule.id} if rule.id else {}) | document, problem or wrong
+
+
+def conditions_in(rule: RuleRow) -> tuple[dict[str, Any], str]:
+    """What a row's conditions come to, and what is wrong with them in words, "" if nothing."""
     when: dict[str, Any] = {name: words_in(rule.texts[name]) for name in (*REFERENCES, "tags")}
     headers, wrong = _headers(rule.texts["headers"])
     when |= {"headers": headers, "aliases": words_in(rule.texts["aliases"])}
@@ -241,8 +248,7 @@ def _document(rule: RuleRow) -> tuple[dict[str, Any], str]:
         when[name] = int(text) if is_number else None
     schedule, late = _schedule(rule)
     when["schedule"] = schedule
-    document = {"name": rule.name, "is_enabled": rule.is_enabled, "when": when, "targets": targets}
-    return ({"id": rule.id} if rule.id else {}) | document, problem or wrong or late
+    return when, wrong or late
 
 
 def words_in(text: str) -> list[str]:

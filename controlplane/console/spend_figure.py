@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from controlplane.console.formats import about_dollars, dollars, minute, share
+from controlplane.console.formats import about_dollars, dollars, minute, money, share
 from controlplane.selectors.spend import PriceChange, Spend
 
 _NANO = 10**9
@@ -156,7 +156,7 @@ def _rows(spend: Spend) -> list[tuple[str, str, str]]:
     by_day, total, rows = costs_by_day(spend), 0, []
     for day in sorted(by_day):
         total += by_day[day]
-        rows.append((f"{day.day} {day:%b}", dollars(by_day[day]), dollars(total)))
+        rows.append((f"{day.day} {day:%b}", money(by_day[day]), money(total)))
     return rows
 
 

@@ -6,6 +6,7 @@ A noun has five: its list under its plural, making one at `new/`, and one, its `
 
 from django.urls import path
 
+from controlplane.console.cache_urls import cache_paths
 from controlplane.console.propagation import propagation
 from controlplane.console.views.alert_rules import (
     RuleCreate,
@@ -219,6 +220,7 @@ urlpatterns = [
     path("prices/<str:pk>/edit/", PriceEdit.as_view(), name="price-edit"),
     path("prices/<str:pk>/delete/", PriceDelete.as_view(), name="price-delete"),
     path("prices/<str:pk>/take-back/", PriceTakeBack.as_view(), name="price-take-back"),
+    *cache_paths,
     path("limits/", LimitList.as_view(), name="limits"),
     path("limits/new/", LimitCreate.as_view(), name="limit-create"),
     path("limits/<str:pk>/", LimitDetail.as_view(), name="limit"),

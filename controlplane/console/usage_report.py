@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from controlplane.console.formats import NO_PRICE, UNKNOWN, count, decimals_of, dollars, share
+from controlplane.console.formats import NO_PRICE, UNKNOWN, count, money, readable_dollars, share
 from controlplane.selectors.usage import NO_SUMS, SUMS, Usage, UsageRow, sum_of
 from controlplane.selectors.usage_queries import Bucket, Measure, UsageQuery
 from controlplane.selectors.usage_rows import SEVERAL
@@ -86,24 +86,19 @@ def report_on(usage: Usage, query: UsageQuery, now: datetime) -> Report:
     groups = _groups_of(usage.rows, query)
     drawn = _drawn(groups)
     buckets = sorted({row.at for row in usage.rows})
-    decimals = max(2, decimals_of([*(one.sums["cost_nanousd"] for one in groups), _cost_of(usage)]))
     whole = _amount(usage.total, query.measure)
     colours = {one.value: colour for one, colour in zip(drawn, _colours(drawn), strict=True)}
-    lines = [_line(one, query, whole, decimals, colours.get(one.value, "")) for one in groups]
+    lines = [_line(one, query, whole, colours.get(one.value, "")) for one in groups]
     total = _Group(None, "Total", usage.total, {})
     return Report(
         lines=lines,
-        total=_line(total, query, whole, decimals, ""),
-        drawn=[_line(one, query, whole, decimals, colours[one.value]) for one in drawn],
+        total=_line(total, query, whole, ""),
+        drawn=[_line(one, query, whole, colours[one.value]) for one in drawn],
         cells=_cells(drawn, buckets, query, usage.zone),
         figure=_figure(drawn, buckets, usage, query, now),
         summary=_summary(groups, usage, query),
         partial=_partial(usage, query, now),
     )
-
-
-def _cost_of(usage: Usage) -> int:
-    return usage.total["cost_nanousd"]
 
 
 def _groups_of(rows: Sequence[UsageRow], query: UsageQuery) -> list[_Group]:
@@ -150,7 +145,7 @@ def _amount(sums: Sums, measure: Measure) -> int:
     return sums["cost_nanousd" if measure is Measure.COST else "requests"]
 
 
-def _line(group: _Group, query: UsageQuery, whole: int, decimals: int, colour: str) -> Line:
+def _line(group: _Group, query: UsageQuery, whole: int, colour: str) -> Line:
     sums = group.sums
     part = share(_amount(sums, query.measure), whole)
     return Line(
@@ -160,7 +155,7 @@ def _line(group: _Group, query: UsageQuery, whole: int, decimals: int, colour: s
         errors=count(sums["errors"]),
         prompt_tokens=_tokens_words(sums, "prompt_tokens"),
         completion_tokens=_tokens_words(sums, "completion_tokens"),
-        cost=_cost_words(sums, decimals),
+        cost=money(known(sums, "cost_nanousd")),
         share=part if part == UNKNOWN else f"{part} %",
         notes=_notes(sums),
         colour=colour,
@@ -190,9 +185,13 @@ def _tokens_words(sums: Sums, name: str) -> str:
     return count(known(sums, name))
 
 
-def _cost_words(sums: Sums, decimals: int = 2) -> str:
+def _cost_words(sums: Sums) -> str:
     nanousd = known(sums, "cost_nanousd")
-    return NO_PRICE if nanousd is None else dollars(nanousd, decimals)
+    return NO_PRICE if nanousd is None else readable_dollars(nanousd)
+
+
+def _cost_cell(sums: Sums) -> str:
+    return money(known(sums, "cost_nanousd"))
 
 
 def _notes(sums: Sums) -> list[str]:
@@ -227,6 +226,8 @@ def _cells(
     drawn: Sequence[_Group], buckets: Sequence[datetime], query: UsageQuery, zone: ZoneInfo
 ) -> list[Cells]:
     words = _figures(query.measure)
+    if query.measure is Measure.COST:
+        words = _cost_cell
     return [
         Cells(
             bucket_words(at, query.bucket, zone),

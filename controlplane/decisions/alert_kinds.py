@@ -22,23 +22,37 @@ class AlertKind(StrEnum):
     SPEND_RATE = "spend_rate"
     BURN_RATE = "burn_rate"
     KV_USED = "kv_used"
+    CACHE_FALSE_HITS = "cache_false_hits"
 
 
 class AlertScope(StrEnum):
-    """Where it is watched: the installation, organisations, or pools, routes or budgets, each
-    apart."""
+    """Where it is watched: the installation, organisations, or pools, routes, budgets, teams,
+    projects or keys, each apart."""
 
     ALL = "all"
     ORGANISATION = "organisation"
     POOL = "pool"
     ROUTE = "route"
     BUDGET = "budget"
+    TEAM = "team"
+    PROJECT = "project"
+    KEY = "key"
 
 
 class Severity(StrEnum):
     CRITICAL = "critical"
     WARNING = "warning"
     NOTICE = "notice"
+
+
+class NoData(StrEnum):
+    """What a rule makes of a place of which nothing is known: it holds what is, ends an alert after
+    a while, or is an alert itself.
+    """
+
+    KEEP = "keep"
+    RESOLVE = "resolve"
+    ALERT = "alert"
 
 
 class EpisodeState(StrEnum):
@@ -65,6 +79,7 @@ class DeliveryKind(StrEnum):
     FIRED = "fired"
     REMINDED = "reminded"
     ESCALATED = "escalated"
+    WORSENED = "worsened"
     UPDATED = "updated"
     DIGEST = "digest"
     RESOLVED = "resolved"
@@ -93,7 +108,15 @@ _TRAFFIC = (AlertScope.ORGANISATION, AlertScope.ROUTE, AlertScope.POOL, AlertSco
 _POOLS = (AlertScope.POOL,)
 _BUDGETS = (AlertScope.BUDGET,)
 _ROUTES = (AlertScope.ROUTE,)
-_SPENDING = (AlertScope.ORGANISATION, AlertScope.ROUTE)
+_SPENDING = (
+    *(AlertScope.ORGANISATION, AlertScope.ROUTE),
+    *(AlertScope.TEAM, AlertScope.PROJECT, AlertScope.KEY),
+)
+NAMED_PLACES = (
+    *(AlertScope.POOL, AlertScope.ROUTE),
+    *(AlertScope.TEAM, AlertScope.PROJECT, AlertScope.KEY),
+)
+"""Places that are told with their kind: `pool mine`."""
 _WHOLE = (AlertScope.ORGANISATION, AlertScope.ALL)
 
 MOMENT = (0, 0)
@@ -241,6 +264,7 @@ TRAITS: Mapping[AlertKind, Traits] = {
         most=1_000.0,
         windows=(3_600, 3_600),
         window_s=3_600,
+        has_history=True,
     ),
     AlertKind.BURN_RATE: Traits(
         "Error budget burn",
@@ -253,6 +277,7 @@ TRAITS: Mapping[AlertKind, Traits] = {
         most=10_000.0,
         windows=(3_600, 259_200),
         window_s=3_600,
+        has_history=True,
     ),
     AlertKind.KV_USED: Traits(
         "KV cache used",
@@ -265,6 +290,17 @@ TRAITS: Mapping[AlertKind, Traits] = {
         windows=(60, 3_600),
         window_s=300,
         has_history=True,
+    ),
+    AlertKind.CACHE_FALSE_HITS: Traits(
+        "False hits of caches",
+        "share of a route's checked hits by meaning that were false",
+        "%",
+        _ROUTES,
+        threshold=2.0,
+        least=0.1,
+        most=100.0,
+        windows=(3_600, 2_592_000),
+        window_s=86_400,
     ),
 }
 

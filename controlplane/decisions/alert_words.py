@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import cast
 
 from controlplane.decisions.alert_kinds import (
-    AlertScope,
+    NAMED_PLACES,
     DeliveryKind,
     EpisodeState,
     breach_words,
@@ -24,6 +24,7 @@ _VERBS = {
     DeliveryKind.FIRED: "Firing",
     DeliveryKind.REMINDED: "Still firing",
     DeliveryKind.ESCALATED: "Nobody has taken it up",
+    DeliveryKind.WORSENED: "Critical now",
     DeliveryKind.UPDATED: "Firing",
     DeliveryKind.RESOLVED: "Resolved",
 }
@@ -63,7 +64,7 @@ class Told:
     def place(self) -> str:
         """`pool mine`; what isn't one of several is called by its own name."""
         name = self.subject_name or self.subject_id
-        is_many = self.scope in (AlertScope.POOL, AlertScope.ROUTE)
+        is_many = self.scope in NAMED_PLACES
         return f"{self.scope} {name}" if is_many else name
 
     @property

@@ -4,13 +4,17 @@ A value at the threshold or above it breaches. What has breached without a break
 fires. What fires is over once the value was clearly lower, by a tenth, for as long, a minute at
 least: so a value that swings about the threshold is one alert. What fires for the third time
 within an hour flaps: it takes a quarter of an hour to be over, so it is one alert as long as it
-goes on. No data holds what is: it ends no alert, and no time counts that nobody looked at.
+goes on. What fires gets worse, once, when the value was at the graver threshold for the rule's
+time too. No data holds what is, unless the rule says otherwise: it ends no alert, and no time
+counts that nobody looked at.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+
+from controlplane.decisions.alert_kinds import NoData
 
 CLEAR_SHARE = 0.9
 """So far below the threshold a value must be to count as over."""
@@ -33,20 +37,35 @@ class Verdict(StrEnum):
     PENDING = "pending"
     FIRE = "fire"
     KEEP = "keep"
+    WORSEN = "worsen"
     RESOLVE = "resolve"
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a rule asks for."""
+    """What a rule asks for; from `critical_at` on it is graver."""
 
     threshold: float
     for_s: int
     clears_at: float | None = None
+    critical_at: float | None = None
+    no_data: NoData = NoData.KEEP
 
     @property
     def clear_below(self) -> float:
         return self.threshold * CLEAR_SHARE if self.clears_at is None else self.clears_at
+
+    def breaches(self, value: float | None) -> bool:
+        """Whether a look is one of an alert."""
+        if value is None:
+            return self.no_data is NoData.ALERT
+        return value >= self.threshold
+
+    def clears(self, value: float | None) -> bool:
+        """Whether a look is one of an alert's end."""
+        if value is None:
+            return self.no_data is NoData.RESOLVE
+        return value < self.clear_below
 
     @property
     def clear_for(self) -> timedelta:
@@ -62,6 +81,8 @@ class Standing:
     cleared_since: datetime | None = None
     seen_at: datetime | None = None
     fired_at: tuple[datetime, ...] = ()
+    critical_since: datetime | None = None
+    is_critical: bool = False
 
     @property
     def is_flapping(self) -> bool:
@@ -73,24 +94,47 @@ def judge(
 ) -> tuple[Standing, Verdict]:
     """One look at one place; `value` None is no data."""
     if standing.seen_at is not None and at - standing.seen_at > GAP:
-        standing = replace(standing, breached_since=None, cleared_since=None)
+        standing = replace(standing, breached_since=None, cleared_since=None, critical_since=None)
+    critical_since = _critical_since(terms, standing, value, at)
     if standing.is_firing:
-        return _judge_firing(terms, standing, value, at)
+        return _judge_firing(terms, replace(standing, critical_since=critical_since), value, at)
     fired = tuple(one for one in standing.fired_at if at - one < FLAP_WINDOW)
-    if value is None or value < terms.threshold:
+    if not terms.breaches(value):
         return Standing(seen_at=at, fired_at=fired), Verdict.QUIET
     since = standing.breached_since or at
+    found = Standing(seen_at=at, fired_at=fired, critical_since=critical_since)
     if at - since >= timedelta(seconds=terms.for_s):
-        return Standing(is_firing=True, seen_at=at, fired_at=(*fired, at)), Verdict.FIRE
-    return Standing(breached_since=since, seen_at=at, fired_at=fired), Verdict.PENDING
+        is_critical = _is_critical(terms, critical_since, at)
+        fired = (*fired, at)
+        found = replace(found, is_firing=True, fired_at=fired, is_critical=is_critical)
+        return found, Verdict.FIRE
+    return replace(found, breached_since=since), Verdict.PENDING
+
+
+def _critical_since(
+    terms: Terms, standing: Standing, value: float | None, at: datetime
+) -> datetime | None:
+    """Since when the value has been at the graver threshold; no data changes nothing of it."""
+    if terms.critical_at is None:
+        return None
+    if value is None:
+        return standing.critical_since
+    return (standing.critical_since or at) if value >= terms.critical_at else None
+
+
+def _is_critical(terms: Terms, since: datetime | None, at: datetime) -> bool:
+    return since is not None and at - since >= timedelta(seconds=terms.for_s)
 
 
 def _judge_firing(
     terms: Terms, standing: Standing, value: float | None, at: datetime
 ) -> tuple[Standing, Verdict]:
     fired = standing.fired_at
-    if value is None or value >= terms.clear_below:
-        return Standing(is_firing=True, seen_at=at, fired_at=fired), Verdict.KEEP
+    if not terms.clears(value):
+        kept = replace(standing, cleared_since=None, seen_at=at)
+        if not standing.is_critical and _is_critical(terms, standing.critical_since, at):
+            return replace(kept, is_critical=True), Verdict.WORSEN
+        return kept, Verdict.KEEP
     since = standing.cleared_since or at
     clear_for = max(terms.clear_for, FLAP_CLEAR) if standing.is_flapping else terms.clear_for
     if at - since >= clear_for:
@@ -100,11 +144,15 @@ def _judge_firing(
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A time for which an alert would have fired; `until` None: it would still."""
+    """A time for which an alert would have fired; `until` None: it would still.
+
+    `peak` None: it fired because nothing was known. From `critical_since` on it was graver.
+    """
 
     since: datetime
     until: datetime | None
-    peak: float
+    peak: float | None
+    critical_since: datetime | None = None
 
 
 def stretches_of(
@@ -116,10 +164,15 @@ def stretches_of(
     for at, value in values:
         standing, verdict = judge(terms, standing, value, at)
         if verdict is Verdict.FIRE:
-            assert value is not None
-            found.append(Stretch(at, None, value))
-        elif verdict is Verdict.KEEP and value is not None:
-            found[-1] = replace(found[-1], peak=max(found[-1].peak, value))
+            found.append(Stretch(at, None, value, at if standing.is_critical else None))
         elif verdict is Verdict.RESOLVE:
             found[-1] = replace(found[-1], until=at)
+        elif verdict in (Verdict.KEEP, Verdict.WORSEN):
+            found[-1] = _went_on(found[-1], verdict, value, at)
     return found
+
+
+def _went_on(one: Stretch, verdict: Verdict, value: float | None, at: datetime) -> Stretch:
+    if value is not None:
+        one = replace(one, peak=max(one.peak or 0.0, value))
+    return replace(one, critical_since=at) if verdict is Verdict.WORSEN else one

@@ -31,7 +31,7 @@ _ROLLING = {
     BudgetPeriod.MONTH: "in any 30 days",
     BudgetPeriod.QUARTER: "in any 90 days",
 }
-_STRETCH_S: Mapping[BudgetPeriod, int] = {
+STRETCH_S: Mapping[BudgetPeriod, int] = {
     BudgetPeriod.HOUR: 300,
     BudgetPeriod.DAY: 3_600,
     BudgetPeriod.WEEK: 21_600,
@@ -43,7 +43,7 @@ _STRETCH_S: Mapping[BudgetPeriod, int] = {
 FEWEST_STRETCHES = 4
 """Fewer tell nothing of how much they differ."""
 
-_Z80 = 1.2816
+Z80 = 1.2816
 """Four fifths of a normal distribution lie within so many standard deviations."""
 
 
@@ -233,8 +233,8 @@ def forecast_of(
     spent = spent_nanousd
     left_s = period.ends_s - period.starts_s - elapsed
     to_come = spent * left_s / elapsed
-    spread = _spread(_STRETCH_S[kind], period, buckets, elapsed=elapsed, left_s=left_s)
-    within = None if spread is None else _Z80 * spread
+    spread = _spread(STRETCH_S[kind], period, buckets, elapsed=elapsed, left_s=left_s)
+    within = None if spread is None else Z80 * spread
     return Forecast(
         at_end_nanousd=spent + round(to_come),
         low_nanousd=None if within is None else spent + max(round(to_come - within), 0),

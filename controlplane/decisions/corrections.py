@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Protocol, TypeVar
 
-from controlplane.decisions.rollups import RollUps, Sums, Zones, roll_up
+from controlplane.decisions.rollups import PricedKey, PricedSums, RollUps, Sums, Zones, roll_up
 from inference.contract.events import Charge, End, Origin, Usage
 from inference.contract.kinds import ChargeKind, Endpoint, Outcome
 
@@ -86,6 +86,24 @@ def increments_of(corrections: Sequence[Correction], zones: Zones) -> RollUps:
         hours=_amounts(amounts.hours, less["hours"]),
         days=_amounts(amounts.days, less["days"]),
         named=_amounts(amounts.named, less["named"]),
+        priced=_priced(corrections, amounts, zones),
+    )
+
+
+def _priced(
+    corrections: Sequence[Correction], amounts: RollUps, zones: Zones
+) -> tuple[tuple[PricedKey, PricedSums], ...]:
+    """Amounts, and the attempts less of unknown cost."""
+    known = dict(roll_up((end_of(one) for one in corrections if one.was_unknown), zones).priced)
+    return tuple(
+        (
+            key,
+            PricedSums(
+                cost_nanousd=one.cost_nanousd,
+                unpriced=-known[key].attempts if key in known else 0,
+            ),
+        )
+        for key, one in amounts.priced
     )
 
 

@@ -1,12 +1,13 @@
 """An explanation as a document: plain values by the names the API gives them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from controlplane.decisions.described import Described
 from inference.contract.snapshot import ConfigSnapshot
 from inference.decisions.budgets import amount_at
+from inference.decisions.experiments import Assignment
 from inference.decisions.explain import (
     Explanation,
     TargetVerdict,
@@ -64,8 +65,13 @@ def document_of(
         else {"id": route.id, "name": route.name, "strategy": route.strategy.value},
         "rules": [_rule(one) for one in explanation.rules],
         "rule_id": decided.rule_id,
+        "experiments": [_assignment(one) for one in decided.assignments],
         "targets": [
-            _target(one, snapshot, is_load_known=is_load_known) for one in explanation.targets
+            {
+                **_target(one, snapshot, is_load_known=is_load_known),
+                "variant_id": _variant_of(one.target.id, decided.assignments),
+            }
+            for one in explanation.targets
         ],
         "choice": _choice(explanation),
         "waits": explanation.waits,
@@ -162,6 +168,37 @@ def _rule(verdict: RuleVerdict) -> Mapping[str, Any]:
     }
 
 
+def _assignment(one: Assignment) -> Mapping[str, Any]:
+    experiment, variant = one.experiment, one.variant
+    return {
+        "id": experiment.id,
+        "name": experiment.name,
+        "phase": experiment.phase,
+        "unit": experiment.unit.value,
+        "unit_id": one.unit_id,
+        "place": one.place,
+        "draw": one.draw,
+        "variant_id": None if variant is None else variant.id,
+        "variant": None if variant is None else variant.name,
+        "share_bp": None if variant is None else variant.share_bp,
+        "parameters": {} if variant is None else dict(variant.parameters),
+        "why_not": None if one.why_not is None else one.why_not.value,
+        "variants": [
+            {"id": each.id, "name": each.name, "share_bp": each.share_bp}
+            for each in experiment.variants
+        ],
+    }
+
+
+def _variant_of(target_id: str, assignments: Sequence[Assignment]) -> str | None:
+    """The variant whose own target it is; None is the route's or a rule's."""
+    for one in assignments:
+        for variant in one.experiment.variants:
+            if any(target.id == target_id for target in variant.targets):
+                return variant.id
+    return None
+
+
 def _target(
     verdict: TargetVerdict, snapshot: ConfigSnapshot, *, is_load_known: bool
 ) -> Mapping[str, Any]:
@@ -180,6 +217,7 @@ def _target(
         "place": verdict.place,
         "left_out": None if left_out is None else left_out.reason.value,
         "switch_id": None if switch is None else switch.id,
+        "stands_in": verdict.stands_in,
         "bridge": None if verdict.bridge is None else verdict.bridge.value,
         "share": round(verdict.share, _DIGITS),
         "cost_max_nanousd": _money(verdict.cost_max_nanousd),

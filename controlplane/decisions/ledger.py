@@ -11,7 +11,7 @@ from operator import attrgetter
 import msgspec
 
 from inference.contract.codec import CodecError, decode_end
-from inference.contract.events import Charge, End, Json, Usage
+from inference.contract.events import CacheUse, Charge, End, Json, Usage
 from inference.contract.kinds import ChargeKind, Endpoint, Outcome, PriorityClass, TaskClass
 from inference.contract.values import frozen
 from inference.decisions.cost import MAX_NANOUSD
@@ -79,6 +79,7 @@ class RequestRow:
     priority: PriorityClass | None
     task: TaskClass | None
     rule_id: str | None
+    cache: CacheUse | None
 
 
 @frozen
@@ -213,6 +214,7 @@ def request_row(end: End, names: Names, *, recorded_at: datetime) -> RequestRow:
         priority=origin.priority,
         task=origin.task,
         rule_id=_stored_text_or_none(origin.rule_id),
+        cache=end.cache,
     )
 
 

@@ -36,7 +36,7 @@ _COUNTS = (
     *("requests", "prompt_tokens", "completion_tokens"),
     *("cost_nanousd", "unknown_usage", "unknown_cost"),
 )
-_MAPS = ("failures", "first_token_ms", "output_token_ms", "shed")
+_MAPS = ("failures", "first_token_ms", "output_token_ms", "shed", "refused")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,6 +59,7 @@ class TrafficRow:
     first_token_ms: dict[int, int] = field(default_factory=dict)
     output_token_ms: dict[int, int] = field(default_factory=dict)
     shed: dict[str, int] = field(default_factory=dict)
+    refused: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -125,6 +126,7 @@ def _fine_row(one: Vitals, traffic: Traffic) -> TrafficRow:
         first_token_ms=dict(traffic.first_token_ms),
         output_token_ms=dict(traffic.output_token_ms),
         shed={id_text(priority): count for priority, count in traffic.shed.items()},
+        refused={id_text(reason): count for reason, count in traffic.refused.items()},
     )
 
 

@@ -22,7 +22,9 @@ Values = tuple[float | None, ...]
 
 @dataclass(slots=True)
 class Tally:
-    """The traffic of some time: sums, failures by code, sheds by class and two histograms."""
+    """The traffic of some time: sums, failures by code, sheds by class, refusals by reason, and two
+    histograms.
+    """
 
     requests: int = 0
     prompt_tokens: int = 0
@@ -34,6 +36,7 @@ class Tally:
     first_token_ms: dict[int, int] = field(default_factory=dict)
     output_token_ms: dict[int, int] = field(default_factory=dict)
     shed: dict[str, int] = field(default_factory=dict)
+    refused: dict[str, int] = field(default_factory=dict)
 
     def add(self, other: "Tally") -> None:
         """Add another's to this, in place."""
@@ -47,6 +50,7 @@ class Tally:
         add_counts(self.first_token_ms, other.first_token_ms)
         add_counts(self.output_token_ms, other.output_token_ms)
         add_counts(self.shed, other.shed)
+        add_counts(self.refused, other.refused)
 
     @property
     def failed(self) -> int:
@@ -85,6 +89,7 @@ class Rates:
     completion_tokens_per_s: float | None
     cost_nanousd_per_hour: float | None
     shed_per_s: Mapping[str, float] = field(default_factory=dict)
+    refused_per_s: Mapping[str, float] = field(default_factory=dict)
 
 
 def rates_of(tally: Tally, covered_s: float) -> Rates | None:
@@ -102,6 +107,7 @@ def rates_of(tally: Tally, covered_s: float) -> Rates | None:
             tally.cost_nanousd * _HOUR_S / time_s if tally.has_known_cost else None
         ),
         shed_per_s={priority: count / time_s for priority, count in tally.shed.items()},
+        refused_per_s={reason: count / time_s for reason, count in tally.refused.items()},
     )
 
 

@@ -131,12 +131,18 @@ def plan_line(
     )
 
 
-def without_repeats(lines: Iterable[Line]) -> Sequence[Line]:
-    """The lines, of which those that name the same price and moment again are rejected."""
+def without_repeats(
+    lines: Iterable[Line], models: Mapping[str, str], pools: Mapping[str, str]
+) -> Sequence[Line]:
+    """The lines, of which those that name the same price and moment again are rejected.
+
+    A model or pool is the same by its name and by its id, which the mappings tell.
+    """
     seen: dict[tuple[str, str | None, datetime | None], int] = {}
     found = []
     for line in lines:
-        place = (line.model, line.pool, line.effective_from)
+        pool = None if line.pool is None else pools.get(line.pool, line.pool)
+        place = (models.get(line.model, line.model), pool, line.effective_from)
         first = seen.setdefault(place, line.number)
         if first == line.number or line.problem:
             found.append(line)

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from controlplane.decisions.cache_rollups import SERVED
 from inference.contract.kinds import Endpoint, PriorityClass, TaskClass
 from inference.contract.snapshot import RouteRecord, TargetRecord
 from inference.decisions.facts import RequestFacts, facts_from_record
@@ -88,6 +89,9 @@ def recorded_of(row: Mapping[str, Any]) -> Recorded | Unreplayable:
     """A request as a replay takes it."""
     if row["outcome"] == "refused":
         return Unreplayable("refused: its answer is not known")
+    use = row.get("cache")
+    if use is not None and use["outcome"] in SERVED:
+        return Unreplayable("answered from a cache: no worker had it")
     if row["prompt_tokens"] is None or row["completion_tokens"] is None:
         return Unreplayable("no count of tokens")
     facts = _facts_of(row)

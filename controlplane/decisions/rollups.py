@@ -28,6 +28,7 @@ MOST_NAMED = 1_000
 _MINUTE_MS = 60_000
 
 AnyKey = TypeVar("AnyKey", bound=tuple[object, ...])
+AnySums = TypeVar("AnySums")
 
 Zones = Mapping[str, tzinfo]
 """The organisations' zones, by id."""
@@ -106,6 +107,29 @@ class NamedKey(NamedTuple):
     project_id: str
 
 
+class PricedKey(NamedTuple):
+    """Which row of the roll-up by price version; `version_id` is "" without a price."""
+
+    organisation_id: str
+    day: date
+    version_id: str
+    team_id: str
+    project_id: str
+    model_id: str
+    pool_id: str
+
+
+@dataclass(slots=True)
+class PricedSums:
+    """What is added up by price version: attempts, and those of them whose cost isn't known."""
+
+    attempts: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_nanousd: int = 0
+    unpriced: int = 0
+
+
 class RuleKey(NamedTuple):
     """Which row of the roll-up by rule."""
 
@@ -124,6 +148,7 @@ class RollUps:
     hours: tuple[tuple[HourKey, Sums], ...]
     days: tuple[tuple[DayKey, Sums], ...]
     named: tuple[tuple[NamedKey, Sums], ...]
+    priced: tuple[tuple[PricedKey, PricedSums], ...]
 
 
 NO_ZONES: Zones = {}
@@ -146,6 +171,7 @@ def roll_up(ends: Iterable[End], zones: Zones = NO_ZONES) -> RollUps:
     """Sum what these ends add to every roll-up; an organisation without a zone is told in UTC."""
     cells: dict[_Cell, Sums] = defaultdict(Sums)
     named: dict[NamedKey, Sums] = defaultdict(Sums)
+    priced: dict[tuple[_Cell, str], PricedSums] = defaultdict(PricedSums)
     rules: dict[RuleKey, int] = defaultdict(int)
     known: dict[tuple[object, ...], _Cell] = {}
     for end in ends:
@@ -162,6 +188,9 @@ def roll_up(ends: Iterable[End], zones: Zones = NO_ZONES) -> RollUps:
             if cell is None:
                 cell = known[place] = _cell_of(end, charge)
             _accumulate(cells[cell], sums)
+            if charge is not None:
+                version = charge.price.price_id if charge.price else ""
+                _add_priced(priced[cell, version], charge)
             if is_named:
                 _add_named(end, cell, sums, zones, named)
     minutes, hours, days = _spread(cells, zones)
@@ -171,10 +200,11 @@ def roll_up(ends: Iterable[End], zones: Zones = NO_ZONES) -> RollUps:
         hours=_ordered(hours),
         days=_ordered(days),
         named=_ordered(named),
+        priced=_by_version(priced, zones),
     )
 
 
-def _ordered(sums: Mapping[AnyKey, Sums]) -> tuple[tuple[AnyKey, Sums], ...]:
+def _ordered(sums: Mapping[AnyKey, AnySums]) -> tuple[tuple[AnyKey, AnySums], ...]:
     return tuple(sorted(sums.items(), key=itemgetter(0)))
 
 
@@ -246,6 +276,40 @@ def _add_named(
         add("tag", NamedKind.NAMED, value, sums)
     for _ in range(len(tags) - 1):
         add("tag", NamedKind.REPEATED, "", _negative(sums))
+
+
+def _add_priced(total: PricedSums, charge: Charge) -> None:
+    total.attempts += 1
+    total.prompt_tokens += charge.usage.prompt_tokens or 0
+    total.completion_tokens += charge.usage.completion_tokens or 0
+    total.cost_nanousd += charge.cost_nanousd or 0
+    total.unpriced += charge.cost_nanousd is None
+
+
+def _by_version(
+    cells: Mapping[tuple[_Cell, str], PricedSums], zones: Zones
+) -> tuple[tuple[PricedKey, PricedSums], ...]:
+    """The sums of cells and versions by day."""
+    days: dict[PricedKey, PricedSums] = defaultdict(PricedSums)
+    for (cell, version), sums in cells.items():
+        home = cell.organisation_id
+        total = days[
+            PricedKey(
+                home,
+                day_of(cell.minute, zones.get(home, UTC)),
+                stored_text(version),
+                cell.team_id,
+                cell.project_id,
+                cell.model_id,
+                cell.pool_id,
+            )
+        ]
+        total.attempts += sums.attempts
+        total.prompt_tokens += sums.prompt_tokens
+        total.completion_tokens += sums.completion_tokens
+        total.cost_nanousd += sums.cost_nanousd
+        total.unpriced += sums.unpriced
+    return _ordered(days)
 
 
 def cap_named(

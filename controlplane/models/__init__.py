@@ -17,6 +17,8 @@ from controlplane.models.budgets import (
     BudgetReading,
     BudgetUpkeep,
 )
+from controlplane.models.cache_usage import CacheHour, CacheSimilarity, FalseHit
+from controlplane.models.caches import CachePolicy, Purge
 from controlplane.models.channels import Channel, Delivery, RuleChannel, SlackCall
 from controlplane.models.corrections import Repricing, RepricingState, SpendCorrection
 from controlplane.models.gateways import GatewaySetting
@@ -52,6 +54,7 @@ from controlplane.models.usage import (
     UsageHour,
     UsageMinute,
     UsageNamed,
+    UsagePriced,
 )
 from controlplane.models.users import ApiToken, Role, RoleBinding, ServiceAccount, User
 
@@ -68,6 +71,9 @@ __all__ = [
     "BudgetEffect",
     "BudgetReading",
     "BudgetUpkeep",
+    "CacheHour",
+    "CachePolicy",
+    "CacheSimilarity",
     "CatalogueModel",
     "Channel",
     "Charge",
@@ -75,6 +81,7 @@ __all__ = [
     "ConfigSection",
     "Delivery",
     "Episode",
+    "FalseHit",
     "GatewaySetting",
     "GpuPrice",
     "Installation",
@@ -96,6 +103,7 @@ __all__ = [
     "Price",
     "PriceVersion",
     "Project",
+    "Purge",
     "Replay",
     "ReplayState",
     "ReportExport",
@@ -122,5 +130,6 @@ __all__ = [
     "UsageHour",
     "UsageMinute",
     "UsageNamed",
+    "UsagePriced",
     "User",
 ]

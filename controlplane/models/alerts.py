@@ -25,8 +25,14 @@ from django.db.models import (
 from django.db.models.functions import Lower
 from django.utils import timezone
 
-from controlplane.decisions.alert_kinds import EpisodeState, Severity
-from controlplane.models.kinds import alert_kinds, alert_scopes, episode_states, severities
+from controlplane.decisions.alert_kinds import EpisodeState, NoData, Severity
+from controlplane.models.kinds import (
+    alert_kinds,
+    alert_scopes,
+    episode_states,
+    no_data_policies,
+    severities,
+)
 from controlplane.models.organisations import Organisation
 from controlplane.models.rows import (
     LABEL_LENGTH,
@@ -44,7 +50,8 @@ class AlertRule(VersionedRow):
     """What is watched, where, and from which value on it is an alert.
 
     Without an organisation it is the whole installation's. `scope_id` null is each place apart.
-    `clears_at` null is nine tenths of the threshold. It reminds every `reminds_every_s` for as long
+    `clears_at` null is nine tenths of the threshold; from `critical_at` on the same alert is
+    critical, whatever the rule's severity. It reminds every `reminds_every_s` for as long
     as nobody has taken it up, and after each `escalates_after_s` tells the channels of the next
     step; 0 is never.
     """
@@ -58,6 +65,8 @@ class AlertRule(VersionedRow):
     threshold = FloatField()
     window_s = PositiveIntegerField(default=0)
     clears_at = FloatField(null=True, blank=True)
+    critical_at = FloatField(null=True, blank=True)
+    on_no_data = CharField(max_length=8, choices=no_data_policies, default=NoData.KEEP.value)
     for_s = PositiveIntegerField(default=0)
     severity = CharField(max_length=16, choices=severities, default=Severity.WARNING.value)
     channels = ManyToManyField(
@@ -108,6 +117,8 @@ class AlertStanding(Model):
     seen_at = DateTimeField()
     value = FloatField(null=True, blank=True)
     fired_at = ArrayField(DateTimeField(), default=list)
+    critical_since = DateTimeField(null=True, blank=True)
+    is_critical = BooleanField(default=False)
 
 
 class Episode(VersionedRow):
@@ -115,7 +126,8 @@ class Episode(VersionedRow):
 
     `told_at` and `end_told_at` are when messages about its firing and its end were queued,
     `reminded_at` when anybody was last told of it, `escalated` how many steps were told. What
-    the console fires by itself has no rule. `detail` is what its value was compared with.
+    the console fires by itself has no rule. It became critical `worsened_at`, and that was told
+    `worse_told_at`. `detail` is what its value was compared with.
     """
 
     id = id_field(episode_id)
@@ -143,6 +155,8 @@ class Episode(VersionedRow):
     end_told_at = DateTimeField(null=True, blank=True)
     reminded_at = DateTimeField(null=True, blank=True)
     escalated = SmallIntegerField(default=0)
+    worsened_at = DateTimeField(null=True, blank=True)
+    worse_told_at = DateTimeField(null=True, blank=True)
     is_flapping = BooleanField(default=False)
     detail = TextField(default="", blank=True)
     runbook = TextField(default="", blank=True)

@@ -99,8 +99,9 @@ class Repricing(Model):
 
     First it is summed, before and after, by team and model (`report`); once somebody says so, the
     corrections are booked. `cursor` is the last request that is done, so a job that ends is gone
-    on with; `done` of `total` requests are looked at. It is of requests that were recorded before
-    it was asked for, and summed once more before it is booked (`services.repricings`).
+    on with; `done` of about `total` requests are looked at, `page` of the ledger's at once.
+    It is of requests that were recorded before it was asked for, and summed once more before it is
+    booked (`services.repricings`).
     """
 
     id = id_field(repricing_id)
@@ -116,6 +117,7 @@ class Repricing(Model):
     total = IntegerField(default=0)
     done = IntegerField(default=0)
     cursor = JSONField(null=True)
+    page = IntegerField(default=500)
     sums = JSONField(default=dict)
     corrections = IntegerField(default=0)
     corrected_nanousd = BigIntegerField(default=0)

@@ -9,8 +9,10 @@ from controlplane.decisions.alert_kinds import (
     DeliveryKind,
     DeliveryState,
     EpisodeState,
+    NoData,
     Severity,
 )
+from controlplane.decisions.budgets import BudgetState
 from controlplane.decisions.gpu_costs import CapacityClass
 from controlplane.decisions.report_kinds import (
     Cadence,
@@ -26,15 +28,20 @@ from inference.contract.kinds import (
     BudgetAction,
     BudgetPeriod,
     BudgetSubject,
+    CacheOutcome,
+    CacheScope,
+    CacheTier,
     DegradationStep,
     Endpoint,
     Enforcement,
     LimitSubject,
     LimitUnit,
     LimitWindow,
+    Outcome,
     PoolPower,
     PriorityClass,
     Provisioner,
+    PurgeKind,
     Scope,
     Strategy,
     SwitchSubject,
@@ -122,6 +129,10 @@ def budget_actions() -> Choices:
     return choices_of(BudgetAction)
 
 
+def budget_states() -> Choices:
+    return choices_of(BudgetState)
+
+
 def too_long_policies() -> Choices:
     return choices_of(TooLong)
 
@@ -148,6 +159,10 @@ def alert_kinds() -> Choices:
 
 def alert_scopes() -> Choices:
     return choices_of(AlertScope)
+
+
+def no_data_policies() -> Choices:
+    return choices_of(NoData)
 
 
 def severities() -> Choices:
@@ -192,3 +207,23 @@ def export_states() -> Choices:
 
 def statement_states() -> Choices:
     return choices_of(StatementState)
+
+
+def cache_tiers() -> Choices:
+    return choices_of(CacheTier)
+
+
+def cache_scopes() -> Choices:
+    return choices_of(CacheScope)
+
+
+def outcomes() -> Choices:
+    return choices_of(Outcome)
+
+
+def cache_outcomes() -> Choices:
+    return choices_of(CacheOutcome)
+
+
+def purge_kinds() -> Choices:
+    return choices_of(PurgeKind)

@@ -21,8 +21,8 @@ class LiveTraffic(Model):
     """What ended in one bucket, by organisation, pool and route (an empty id stands for none).
 
     A fine row is one process instance's, its `source`; a longer one is everybody's and has none.
-    `failures` are counts by error code, `shed` by class, the histograms counts by
-    `decisions.histograms` bucket.
+    `failures` are counts by error code, `shed` by class, `refused` by reason, the histograms counts
+    by `decisions.histograms` bucket.
     """
 
     pk = CompositePrimaryKey(
@@ -44,6 +44,7 @@ class LiveTraffic(Model):
     first_token_ms = JSONField()
     output_token_ms = JSONField()
     shed = JSONField(default=dict)
+    refused = JSONField(default=dict)
 
     class Meta:
         indexes = [Index(fields=["resolution_s", "at"], name="live_traffic_at")]

@@ -24,7 +24,8 @@ class Request(Model):
     """One request. `at` is when it ended, durations are ms from its arrival, money nano-USD.
 
     Tokens and costs sum the charges; the `pool_…`, `model_…` and `worker_id` are the last
-    attempt's. A cost of None has no price; of 0 with no attempts, nothing went upstream.
+    attempt's. A cost of None has no price; of 0 with no attempts, nothing went upstream. `cache` is
+    what a cache policy did for it, as `events.CacheUse` says it; None where none bore on it.
     """
 
     pk = CompositePrimaryKey("day", "event_id")
@@ -73,6 +74,7 @@ class Request(Model):
     priority = TextField(null=True)
     task = TextField(null=True)
     rule_id = TextField(null=True)
+    cache = JSONField(null=True)
 
     class Meta:
         indexes = [

@@ -18,6 +18,7 @@ from django.db.models import (
 )
 
 from controlplane.decisions.service_levels import OBJECTIVE_BOUNDS
+from controlplane.models.caches import CachePolicy
 from controlplane.models.kinds import (
     accountings,
     degradation_steps,
@@ -41,8 +42,12 @@ from inference.contract.params import (
     MAX_WEIGHT,
     ROUTE_BOUNDS,
     ROUTE_NAME_PATTERN,
+    SIMILARITY_BOUND,
     TARGET_BOUNDS,
 )
+
+ROUTE_CACHE_BOUNDS = {"similarity_min": SIMILARITY_BOUND}
+"""What a route may say itself of its cache policy."""
 
 
 class Route(VersionedRow):
@@ -78,6 +83,8 @@ class Route(VersionedRow):
     degradation = ArrayField(
         CharField(max_length=32, choices=degradation_steps), default=list, blank=True
     )
+    cache_policy = ForeignKey(CachePolicy, PROTECT, null=True, blank=True, related_name="routes")
+    similarity_min = FloatField(null=True, blank=True)
     objective_availability_percent = FloatField(null=True, blank=True, default=99.99)
     objective_first_token_p50_ms = PositiveIntegerField(null=True, blank=True, default=200)
     objective_first_token_p99_ms = PositiveIntegerField(null=True, blank=True, default=2_000)
@@ -92,6 +99,7 @@ class Route(VersionedRow):
             name_matches("route", ROUTE_NAME_PATTERN),
             *in_bounds("route", ROUTE_BOUNDS),
             *in_bounds("route", OBJECTIVE_BOUNDS),
+            *in_bounds("route", ROUTE_CACHE_BOUNDS),
         ]
 
     def __str__(self) -> str:

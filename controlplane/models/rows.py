@@ -175,6 +175,14 @@ def switch_id() -> str:
     return new_id("sw")
 
 
+def cache_policy_id() -> str:
+    return new_id("cpol")
+
+
+def purge_id() -> str:
+    return new_id("purge")
+
+
 def replay_id() -> str:
     return new_id("rpl")
 

@@ -15,6 +15,7 @@ from django.db.models import (
     Model,
     TextField,
 )
+from django.db.models.functions import Now
 
 
 class UsageSums(Model):
@@ -70,7 +71,8 @@ class UsageHour(UsageSums):
 class UsageDay(UsageSums):
     """Usage of one day of the organisation's zone by one dimension's value and project.
 
-    `label` is the value's name when last seen that day.
+    `label` is the value's name when last seen that day. `changed_at` is when anything was last
+    added, by the database's clock, at the beginning of the statement that did.
     """
 
     pk = CompositePrimaryKey("organisation_id", "day", "dimension", "value", "project_id")
@@ -80,6 +82,7 @@ class UsageDay(UsageSums):
     value = TextField()
     project_id = TextField(default="")
     label = TextField(default="")
+    changed_at = DateTimeField(db_default=Now())
 
     class Meta:
         indexes = [
@@ -109,6 +112,31 @@ class UsageNamed(UsageSums):
         indexes = [
             Index(fields=["organisation_id", "dimension", "day"], name="usage_named_dimension")
         ]
+
+
+class UsagePriced(Model):
+    """Attempts of one day of the organisation's zone by the version they were priced at.
+
+    What a version asks of customers never changes, so revenue follows from the tokens. An empty
+    `version_id` is of attempts without a price, and of corrections: those are cost alone.
+    `unpriced` counts attempts of unknown cost.
+    """
+
+    pk = CompositePrimaryKey(
+        *("organisation_id", "day", "version_id", "team_id", "project_id", "model_id", "pool_id")
+    )
+    organisation_id = TextField()
+    day = DateField()
+    version_id = TextField()
+    team_id = TextField()
+    project_id = TextField()
+    model_id = TextField()
+    pool_id = TextField()
+    attempts = BigIntegerField(default=0)
+    prompt_tokens = BigIntegerField(default=0)
+    completion_tokens = BigIntegerField(default=0)
+    cost_nanousd = BigIntegerField(default=0)
+    unpriced = BigIntegerField(default=0)
 
 
 class RuleMinute(Model):

@@ -5,10 +5,10 @@ from an organisation to its teams, from a team to its projects and their keys. I
 or sideways.
 
 Reading: whoever holds any role in an organisation reads what belongs to it as a whole and is needed
-to use it: models, prices, pools, routes. Teams, projects, keys, requests and usage are read as far
-as the roles reach; so are limits, budgets and switches, also read by whom they bind. Who did what
-and who may do what (audit, versions, people, roles, programs) is for roles of the whole
-organisation.
+to use it: models, prices, pools, routes, cache policies. Teams, projects, keys, requests and usage
+are read as far as the roles reach; so are limits, budgets and switches, also read by whom they
+bind. Who did what and who may do what (audit, versions, people, roles, programs) is for roles of
+the whole organisation.
 
 Writing: operators and administrators write; prices decide invoices and budgets what may be spent,
 so they are finance's and the administrators'; people, programs and roles are the administrators'.
@@ -39,6 +39,8 @@ _WRITERS: Mapping[str, frozenset[Role]] = {
     "gpu_prices": frozenset((Role.FINANCE, Role.ADMIN)),
     "pools": _OPERATORS,
     "routes": _OPERATORS,
+    "caches": _OPERATORS,
+    "purges": _OPERATORS,
     "keys": _OPERATORS,
     "limits": _OPERATORS,
     "budgets": frozenset((Role.FINANCE, Role.ADMIN)),

@@ -6,6 +6,7 @@ What is the installation's belongs to no organisation; platform administrators a
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Value
@@ -17,6 +18,7 @@ from controlplane.decisions.alert_kinds import (
     AlertScope,
     DeliveryState,
     EpisodeState,
+    Severity,
     breach_words,
 )
 from controlplane.models import (
@@ -26,10 +28,13 @@ from controlplane.models import (
     Channel,
     Delivery,
     Episode,
+    Key,
     Organisation,
     Pool,
+    Project,
     Route,
     Silence,
+    Team,
 )
 from controlplane.selectors.access import Access
 from controlplane.selectors.budget_places import list_near, list_pace
@@ -142,14 +147,25 @@ def list_watching() -> Sequence[AlertRule]:
     return list(AlertRule.objects.filter(is_enabled=True).order_by("pk"))
 
 
+_KINDS: Mapping[AlertScope, Any] = {
+    AlertScope.POOL: Pool,
+    AlertScope.ROUTE: Route,
+    AlertScope.ORGANISATION: Organisation,
+    AlertScope.TEAM: Team,
+    AlertScope.PROJECT: Project,
+    AlertScope.KEY: Key,
+}
+
+
 def places_of(
     organisation_id: str | None, scope: str, scope_id: str | None, now: datetime
 ) -> Sequence[Place]:
     """The places a rule watches now, by name; a place that is gone is none."""
     if scope == AlertScope.ALL:
         return (Place(WHOLE_ID, "the whole installation"),)
-    kinds = {AlertScope.POOL: Pool, AlertScope.ROUTE: Route, AlertScope.ORGANISATION: Organisation}
-    rows = kinds[AlertScope(scope)]._default_manager.all()
+    rows: QuerySet[Any] = _KINDS[AlertScope(scope)]._default_manager.all()
+    if scope == AlertScope.KEY:
+        rows = rows.filter(revoked_at__isnull=True)
     if organisation_id is not None:
         home = "pk" if scope == AlertScope.ORGANISATION else "organisation_id"
         rows = rows.filter(**{home: organisation_id})
@@ -215,6 +231,24 @@ def get_oldest_waiting(now: datetime) -> float | None:
     at = rows.filter(next_try_at__lte=now).order_by("next_try_at").values_list("next_try_at")
     first = at.first()
     return None if first is None else (now - first[0]).total_seconds()
+
+
+def count_messages() -> Mapping[str, int]:
+    """How many messages wait, are given up or are unknown, by state; each of these states."""
+    states = (
+        *(DeliveryState.HELD, DeliveryState.QUEUED, DeliveryState.SENDING),
+        *(DeliveryState.FAILED, DeliveryState.UNKNOWN),
+    )
+    rows = Delivery.objects.filter(state__in=[one.value for one in states])
+    found = dict(rows.values_list("state").annotate(count=Count("pk")))
+    return {one.value: found.get(one.value, 0) for one in states}
+
+
+def count_alerts() -> Mapping[str, int]:
+    """How many alerts hold, in all organisations, by severity; each of them."""
+    rows = Episode.objects.exclude(state=EpisodeState.RESOLVED.value)
+    found = dict(rows.values_list("severity").annotate(count=Count("pk")))
+    return {one.value: found.get(one.value, 0) for one in Severity}
 
 
 def list_standings(rule: AlertRule) -> Sequence[AlertStanding]:

@@ -7,7 +7,15 @@ from datetime import UTC, datetime
 from django.db.models import F, QuerySet
 
 from controlplane.decisions.alerts import CLEAR_SHARE
-from controlplane.decisions.budgets import Bucket, forecast_of, period_words
+from controlplane.decisions.budget_forecasts import ahead_words, forecast_rolling
+from controlplane.decisions.budgets import (
+    FEWEST_STRETCHES,
+    STRETCH_S,
+    Bucket,
+    Forecast,
+    forecast_of,
+    period_words,
+)
 from controlplane.decisions.spending import about
 from controlplane.models import (
     Budget,
@@ -133,22 +141,17 @@ class Foretold:
 
 
 def list_pace(organisation_id: str | None, budget_id: str | None, now: datetime) -> Sequence[Near]:
-    """The accounts of periods under way that spent anything and whose end can be foretold.
-
-    Those of what callers name are not: nobody keeps how evenly they spend. Nor is a period that
-    rolls, which has no end.
-    """
-    budgets = Budget.objects.filter(is_enabled=True, is_rolling=False, amount_nanousd__gt=0)
+    """The accounts of periods under way that spent anything: those that spent the most."""
+    budgets = Budget.objects.filter(is_enabled=True, amount_nanousd__gt=0)
     if organisation_id is not None:
         budgets = budgets.filter(organisation_id=organisation_id)
     if budget_id is not None:
         budgets = budgets.filter(pk=budget_id)
     found: list[tuple[Budget, BudgetAccount, int]] = []
     for budget in budgets.order_by("name"):
-        if not _is_by_caller(budget):
-            rows = _current(budget, now).filter(spent_nanousd__gt=0)
-            amount = _amount(budget, now)
-            found += [(budget, row, amount) for row in rows[:MOST_ACCOUNTS]]
+        rows = _current(budget, now).filter(spent__gt=0)
+        amount = _amount(budget, now)
+        found += [(budget, row, amount) for row in rows[:MOST_ACCOUNTS]]
     names = _names_of(found)
     return [
         Near(f"{budget.pk}:{_digest(row)}", _words(budget, row, amount, names), 0.0)
@@ -186,6 +189,8 @@ def _foretold(
     budget: Budget, row: BudgetAccount, buckets: Sequence[Bucket], now: datetime
 ) -> Foretold | None:
     amount = _amount(budget, now)
+    if budget.is_rolling:
+        return _foretold_rolling(budget, row, buckets, amount, now)
     period = Period(int(row.starts_at.timestamp()), int(row.ends_at.timestamp()))
     forecast = forecast_of(
         BudgetPeriod(budget.period),
@@ -195,14 +200,42 @@ def _foretold(
         amount_nanousd=amount,
         now_s=now.timestamp(),
     )
-    if not amount or forecast is None or forecast.low_nanousd is None:
+    least_s = FEWEST_STRETCHES * STRETCH_S[BudgetPeriod(budget.period)]
+    if not amount or forecast is None or now.timestamp() - period.starts_s < least_s:
         return None
-    return Foretold(
-        100 * forecast.at_end_nanousd / amount,
-        f"{about(row.spent_nanousd)} so far; {about(forecast.at_end_nanousd)} at the end of"
-        f" the period at this pace, four times in five between {about(forecast.low_nanousd)}"
-        f" and {about(forecast.high_nanousd or 0)}; the budget is {about(amount)}.",
-    )
+    if forecast.low_nanousd is None and not _is_by_caller(budget):
+        return None
+    told = f"{about(row.spent_nanousd)} so far; {about(forecast.at_end_nanousd)} at the end of the"
+    told += f" period at this pace{_between(forecast)}; the budget is {about(amount)}."
+    return Foretold(100 * forecast.at_end_nanousd / amount, told)
+
+
+def _between(forecast: Forecast) -> str:
+    """The interval; "" of what callers name, for nobody keeps how evenly they spend."""
+    if forecast.low_nanousd is None or forecast.high_nanousd is None:
+        return ""
+    low, high = about(forecast.low_nanousd), about(forecast.high_nanousd)
+    return f", four times in five between {low} and {high}"
+
+
+def _foretold_rolling(
+    budget: Budget, row: BudgetAccount, buckets: Sequence[Bucket], amount: int, now: datetime
+) -> Foretold | None:
+    """A quarter of the length ahead."""
+    rolling = ROLLING[BudgetPeriod(budget.period)]
+    forecast = forecast_rolling(rolling, buckets, amount_nanousd=amount, now_s=now.timestamp())
+    if not amount or forecast is None:
+        return None
+    ahead = ahead_words(rolling)
+    told = f"{about(told_spent(row))} now; {about(forecast.at_end_nanousd)} in {ahead} at the pace"
+    told += f" of the last{_between(forecast)}; the budget is {about(amount)}"
+    told += f" {period_words(budget.period, is_rolling=True)}."
+    return Foretold(100 * forecast.at_end_nanousd / amount, told)
+
+
+def told_spent(row: BudgetAccount) -> int:
+    """What an account spent in its window."""
+    return int(row.spent)  # type: ignore[attr-defined]
 
 
 def used_percent(ids: Collection[str], now: datetime) -> Mapping[str, float]:

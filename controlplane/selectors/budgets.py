@@ -189,13 +189,18 @@ def list_buckets(
 
 
 def list_past(
-    budget: Budget, period: Period, *, most: int
+    budget: Budget, period: Period, *, most: int, least_nanousd: int
 ) -> Sequence[tuple[int, Sequence[Bucket]]]:
-    """What each account had in a period, in all and by stretch; those that spent the most."""
+    """What each account had in a period, in all and by stretch; those that spent the most.
+
+    One that had less than `least_nanousd` is told without its stretches: of a month they are
+    hundreds, and when it reached an amount is nothing to ask of it.
+    """
     rows = accounts_in(budget, period).order_by("-spent")[:most]
     spent = {row.key: row.spent_nanousd for row in map(told, rows)}
-    buckets = list_buckets(spent, period if budget.is_rolling else None)
-    return [(amount, buckets[key]) for key, amount in spent.items()]
+    large = [key for key, amount in spent.items() if amount >= least_nanousd]
+    buckets = list_buckets(large, period if budget.is_rolling else None)
+    return [(amount, buckets.get(key, ())) for key, amount in spent.items()]
 
 
 def list_most_spent(

@@ -1,14 +1,14 @@
 """What GPUs cost as a caller may see it: prices of an hour, and the roll-up beside list price."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
 from django.db.models import Count, F, Max, Q, QuerySet, Sum
 
 from controlplane.decisions.gpu_costs import OwnCostKind
-from controlplane.models import GpuPrice, Organisation, OwnCost
+from controlplane.models import AuditEntry, GpuPrice, Organisation, OwnCost, Pool
 from controlplane.selectors.access import Access
 
 GROUPS: Mapping[str, str] = {
@@ -25,6 +25,31 @@ _MILLION = 1_000_000
 def list_gpu_prices(access: Access) -> QuerySet[GpuPrice]:
     """Prices of an hour, of organisations the caller has a role in."""
     return access.visible(GpuPrice.objects.all())
+
+
+@dataclass(slots=True)
+class Gpus:
+    """What the GPUs of a pool are; None is not said."""
+
+    gpu_type: str | None
+    capacity_class: str | None
+    gpus_per_worker: int
+
+
+_GPU_FIELDS = tuple(one.name for one in fields(Gpus))
+
+
+def get_gpus_at(pools: Iterable[Pool], at: datetime) -> Mapping[str, Gpus]:
+    """What the pools' GPUs were at a moment: as they are, with the edits since taken back."""
+    found = {pool.pk: Gpus(*(getattr(pool, name) for name in _GPU_FIELDS)) for pool in pools}
+    since = AuditEntry.objects.filter(
+        noun="pools", object_id__in=sorted(found), at__gt=at, before__has_any_keys=_GPU_FIELDS
+    )
+    for entry in since.order_by("-id"):
+        for name in _GPU_FIELDS:
+            if name in entry.before:
+                setattr(found[entry.object_id], name, entry.before[name])
+    return found
 
 
 @dataclass(frozen=True, slots=True)

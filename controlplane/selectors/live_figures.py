@@ -75,8 +75,9 @@ class TrafficSeries:
     """One pool's traffic, or all traffic, a value a bucket.
 
     Rates are a second of the time the bucket has covered so far. `failures` are counts by error
-    code, `shed_per_s` rates by class of what was sent away for want of room. Percentiles are by
-    share (0.5, 0.95, 0.99) in ms, of the bucket and as many before it as `percentile_window_s`
+    code, `shed_per_s` rates by class of what was sent away for want of room, `refused_per_s` by
+    reason of all that was turned away before any pool saw it, where there was any. Percentiles are
+    by share (0.5, 0.95, 0.99) in ms, of the bucket and as many before it as `percentile_window_s`
     takes, None where the values are too few. Money is nano-USD an hour.
     """
 
@@ -92,6 +93,7 @@ class TrafficSeries:
     first_token_ms: Mapping[float, Values]
     output_token_ms: Mapping[float, Values]
     shed_per_s: Mapping[str, Values] = field(default_factory=dict)
+    refused_per_s: Mapping[str, Values] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,8 @@ class Summary:
     Rates and shares are over the last minute that is covered, percentiles over the last five.
     `samples` is how many first-token times those five minutes hold, `output_samples` how many times
     per output token, `failures` how many requests of the last minute failed, by error code, `shed`
-    how many were sent away for want of room, by class.
+    how many were sent away for want of room, by class, `refused` how many were turned away before
+    any pool saw them, by reason.
     """
 
     requests_per_s: float | None
@@ -136,6 +139,7 @@ class Summary:
     output_samples: int = 0
     failures: Mapping[str, int] = field(default_factory=dict)
     shed: Mapping[str, int] = field(default_factory=dict)
+    refused: Mapping[str, int] = field(default_factory=dict)
 
     def lacks_price(self, *, is_priced: bool) -> bool:
         """Whether 0 would be a lie: nothing was booked, and it had no price or there is none.
@@ -218,6 +222,10 @@ class Lines:
                 )
                 for one in PriorityClass
             },
+            refused_per_s={
+                one: tuple(rate and rate.refused_per_s.get(one, 0.0) for rate in rates)
+                for one in sorted({one for tally in of_bin.values() for one in tally.refused})
+            },
         )
 
     def _values(self, of_bin: Mapping[int, Tally], read: Callable[[Tally], float]) -> Values:
@@ -293,6 +301,7 @@ class Tiles:
             output_samples=sum(whole.output_token_ms.values()),
             failures={code: count for code, count in last.failures.items() if count},
             shed={priority: count for priority, count in last.shed.items() if count},
+            refused={reason: count for reason, count in last.refused.items() if count},
         )
 
     def _gauges(self, pool_id: str | None) -> list[dict[str, float | None]]:

@@ -140,7 +140,8 @@ SELECT {part}, {bin} AS bin, pool_id, SUM(requests)::bigint, SUM(prompt_tokens):
   string_agg(failures::text, ',') FILTER (WHERE failures <> '{{}}'),
   string_agg(first_token_ms::text, ',') FILTER (WHERE first_token_ms <> '{{}}'),
   string_agg(output_token_ms::text, ',') FILTER (WHERE output_token_ms <> '{{}}'),
-  string_agg(shed::text, ',') FILTER (WHERE shed <> '{{}}')
+  string_agg(shed::text, ',') FILTER (WHERE shed <> '{{}}'),
+  string_agg(refused::text, ',') FILTER (WHERE refused <> '{{}}')
 FROM controlplane_livetraffic
 WHERE organisation_id = %s AND (%s::text IS NULL OR pool_id = %s)
   AND (%s::text IS NULL OR route_id = %s) AND {times}
@@ -158,7 +159,7 @@ def read_traffic(
     """For each stretch the traffic by pool ("" is none) and bin; all, or one pool's or route's."""
     found: list[dict[str, dict[int, Tally]]] = [defaultdict(dict) for _ in stretches]
     scope = (organisation_id, pool_id, pool_id, route_id, route_id)
-    for number, bin_number, pool, *sums, failures, first, output, shed in _read(
+    for number, bin_number, pool, *sums, failures, first, output, shed, refused in _read(
         _TRAFFIC, stretches, FINE_S, scope
     ):
         tally = Tally(*sums)
@@ -166,6 +167,7 @@ def read_traffic(
         _add_all(tally.first_token_ms, first, dict[int, int])
         _add_all(tally.output_token_ms, output, dict[int, int])
         _add_all(tally.shed, shed, dict[str, int])
+        _add_all(tally.refused, refused, dict[str, int])
         found[number][pool][bin_number] = tally
     return found
 

@@ -1,56 +1,58 @@
-"""What customers are asked for what was served, beside what it was booked at, by the ledger."""
+"""What customers are asked for what was served, beside what it was booked at, by whole days."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
 
-from django.db import OperationalError, connection, transaction
+from django.db import connection
 
-from controlplane.errors import Invalid
 from controlplane.models import Organisation
 from controlplane.selectors.access import Access
+from controlplane.selectors.usage_queries import whole_days
 
-GROUPS: Mapping[str, tuple[str, str]] = {
-    "team": ("r.team_id", "team_id"),
-    "project": ("r.project_id", "project_id"),
-    "model": ("c.model_id", "model_id"),
-    "pool": ("c.pool_id", "pool_id"),
+GROUPS: Mapping[str, str] = {
+    "team": "team_id",
+    "project": "project_id",
+    "model": "model_id",
+    "pool": "pool_id",
 }
-"""What margins are told by: the columns of the ledger and of corrections."""
+"""What margins are told by, and the column of each."""
 
-PATIENCE_MS = 5_000
-"""How long a page waits for the ledger's own rows."""
+LONGEST = timedelta(days=400)
 
-LONGEST = timedelta(days=92)
-_CANCELLED = "57014"
-
+# a version that leaves either side out doesn't say what customers are asked
 _READ = """
-SELECT value, ROUND(COALESCE(SUM(revenue), 0))::bigint,
-    COALESCE(SUM(CASE WHEN is_attempt AND revenue IS NULL THEN 1 ELSE 0 END), 0)::bigint,
-    COALESCE(SUM(cost), 0)::bigint, COALESCE(SUM(unknown), 0)::bigint,
-    SUM(is_attempt::int)::bigint
+SELECT value, ROUND(COALESCE(SUM(
+        prompt::numeric * v.customer_input_nanousd_per_mtok
+        + completion::numeric * v.customer_output_nanousd_per_mtok
+    ), 0) / 1000000)::bigint,
+    COALESCE(SUM(attempts) FILTER (WHERE
+        v.customer_input_nanousd_per_mtok IS NULL OR v.customer_output_nanousd_per_mtok IS NULL
+    ), 0)::bigint,
+    SUM(cost)::bigint, SUM(unpriced)::bigint, SUM(attempts)::bigint,
+    COALESCE(SUM(prompt + completion) FILTER (WHERE
+        v.customer_input_nanousd_per_mtok IS NOT NULL
+        AND v.customer_output_nanousd_per_mtok IS NOT NULL
+    ), 0)::bigint
 FROM (
-    SELECT {charge} AS value, TRUE AS is_attempt, c.cost_nanousd AS cost,
-        (c.cost_nanousd IS NULL)::int AS unknown,
-        (COALESCE(c.prompt_tokens, 0)::numeric * v.customer_input_nanousd_per_mtok
-            + COALESCE(c.completion_tokens, 0)::numeric * v.customer_output_nanousd_per_mtok
-        ) / 1000000 AS revenue
-    FROM controlplane_request r JOIN controlplane_charge c USING (event_id, day)
-    LEFT JOIN controlplane_priceversion v ON v.id = c.price_id
-    WHERE r.organisation_id = %(home)s AND r.day >= %(first)s AND r.day <= %(last)s
-        AND r.at >= %(since)s AND r.at < %(until)s
-    UNION ALL
-    SELECT {correction}, FALSE, amount_nanousd, -(was_unknown::int), NULL
-    FROM controlplane_spendcorrection
-    WHERE organisation_id = %(home)s AND at >= %(since)s AND at < %(until)s
-) AS booked
+    SELECT {column} AS value, version_id, SUM(prompt_tokens) AS prompt,
+        SUM(completion_tokens) AS completion, SUM(cost_nanousd) AS cost, SUM(unpriced) AS unpriced,
+        SUM(attempts) AS attempts
+    FROM controlplane_usagepriced
+    WHERE organisation_id = %(home)s AND day >= %(first)s AND day < %(end)s
+    GROUP BY 1, 2
+) AS summed LEFT JOIN controlplane_priceversion v ON v.id = version_id
 GROUP BY value ORDER BY 4 DESC, value
 """
 
 
 @dataclass(frozen=True, slots=True)
 class MarginLine:
-    """One group; what isn't known is left out of a sum and counted, by attempt."""
+    """One group; what isn't known is left out of a sum and counted, by attempt.
+
+    `tokens` are those of attempts with a revenue that is known.
+    """
 
     value: str
     revenue_nanousd: int
@@ -58,6 +60,18 @@ class MarginLine:
     cost_nanousd: int
     unknown_cost: int
     attempts: int
+    tokens: int = 0
+
+    @property
+    def revenue_nanousd_per_mtok(self) -> int | None:
+        """Of a million tokens that have a customer price; None if none has."""
+        return round(self.revenue_nanousd * 1_000_000 / self.tokens) if self.tokens else None
+
+    @property
+    def revenue_nanousd_per_attempt(self) -> int | None:
+        """Of an attempt that has a customer price; None if none has."""
+        known = self.attempts - self.unknown_revenue
+        return round(self.revenue_nanousd / known) if known > 0 else None
 
     @property
     def margin_nanousd(self) -> int | None:
@@ -67,32 +81,32 @@ class MarginLine:
         return self.revenue_nanousd - self.cost_nanousd
 
 
-def list_margins(
-    access: Access, organisation: Organisation, *, since: datetime, until: datetime, group: str
-) -> Sequence[MarginLine]:
-    """Of requests that ended in [since, until), by one of GROUPS, the dearest first.
+@dataclass(frozen=True, slots=True)
+class Margins:
+    """The lines, the dearest first, and the whole days of the organisation's zone that they sum."""
 
-    Raises Invalid if the ledger has more of it than can be read while somebody waits; nothing for
-    a role that doesn't reach the whole organisation.
+    since: datetime
+    until: datetime
+    lines: Sequence[MarginLine]
+
+
+def get_margins(
+    access: Access, organisation: Organisation, *, since: datetime, until: datetime, group: str
+) -> Margins:
+    """Of requests that ended on the days that [since, until) touches, by one of GROUPS.
+
+    Nothing for a role that doesn't reach the whole organisation.
     """
+    zone = ZoneInfo(organisation.time_zone)
+    first, end = whole_days(since, until, zone)
     if not access.reads_organisation(organisation.pk):
-        return ()
-    charge, correction = GROUPS[group]
+        return Margins(first, end, ())
     asked = {
         "home": organisation.pk,
-        "since": since,
-        "until": until,
-        "first": since.astimezone(UTC).date(),
-        "last": until.astimezone(UTC).date(),
+        "first": first.astimezone(zone).date(),
+        "end": end.astimezone(zone).date(),
     }
-    try:
-        with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute("SELECT set_config('statement_timeout', %s, true)", [str(PATIENCE_MS)])
-            cursor.execute(_READ.format(charge=charge, correction=correction), asked)
-            rows = cursor.fetchall()
-            cursor.execute("SELECT set_config('statement_timeout', '0', true)")
-    except OperationalError as error:
-        if getattr(error.__cause__, "sqlstate", None) != _CANCELLED:
-            raise
-        raise Invalid.field("since", "There is too much of it; give a shorter time.") from error
-    return [MarginLine(str(value), *map(int, sums)) for value, *sums in rows]
+    with connection.cursor() as cursor:
+        cursor.execute(_READ.format(column=GROUPS[group]), asked)
+        lines = [MarginLine(str(value), *map(int, sums)) for value, *sums in cursor.fetchall()]
+    return Margins(first, end, lines)

@@ -8,6 +8,7 @@ from controlplane.decisions.subjects import subject_words
 from controlplane.models import (
     AlertRule,
     Budget,
+    CachePolicy,
     CatalogueModel,
     Channel,
     Delivery,
@@ -19,6 +20,7 @@ from controlplane.models import (
     Pool,
     Price,
     Project,
+    Purge,
     Route,
     Silence,
     Switch,
@@ -28,7 +30,7 @@ from controlplane.selectors.access import Access
 
 _NAMED: tuple[type[Model], ...] = (
     *(Pool, CatalogueModel, Route, Project, Team, Key),
-    *(Limit, Budget, AlertRule, Channel),
+    *(Limit, Budget, CachePolicy, AlertRule, Channel),
 )
 _SWITCH = "sw_"
 """How the id of a switch begins, see `rows.switch_id`."""
@@ -81,6 +83,8 @@ _BY_NOUN: Mapping[str, type[Model]] = {
     "projects": Project,
     "keys": Key,
     "organisations": Organisation,
+    "caches": CachePolicy,
+    "purges": Purge,
     "limits": Limit,
     "budgets": Budget,
     "switches": Switch,

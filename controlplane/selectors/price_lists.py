@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from zoneinfo import ZoneInfo
 
 from django.db.models import Sum
 from django.utils import timezone
 
 from controlplane.decisions.price_lists import COLUMNS, dollars_text
-from controlplane.models import CatalogueModel, Organisation, UsageMinute
+from controlplane.models import CatalogueModel, Organisation, UsageDay, UsagePriced
 from controlplane.selectors.access import Access
 from controlplane.selectors.prices import list_prices
 
@@ -40,7 +40,7 @@ def list_book(access: Access, organisation: Organisation) -> Sequence[Mapping[st
 
 @dataclass(frozen=True, slots=True)
 class Unpriced:
-    """A model that was served at an unknown cost lately, and by how much."""
+    """A model that was served at an unknown cost lately: how many requests, what they used."""
 
     model_id: str
     model: str
@@ -51,20 +51,28 @@ class Unpriced:
 
 
 def list_unpriced(access: Access, organisation: Organisation, now: datetime) -> Sequence[Unpriced]:
-    """Models of which the last week's requests have no cost, most of them first.
+    """Models of which requests of today and the week before have no cost, most of them first.
 
     Those that have a price by now are in it: what was booked before can be priced anew.
     """
-    rows = UsageMinute.objects.filter(
-        organisation_id=organisation.pk, minute__gte=now - LOOKED_BACK, unknown_cost__gt=0
-    ).exclude(model_id="")
-    names = ("unknown_cost", "prompt_tokens", "completion_tokens")
-    sums: Any = (
-        access.visible_organisation_wide(rows)
-        .values("model_id")
-        .annotate(**{f"sum_{name}": Sum(name) for name in names})
-        .order_by("-sum_unknown_cost", "model_id")
+    first = now.astimezone(ZoneInfo(organisation.time_zone)).date() - LOOKED_BACK
+    days = UsageDay.objects.filter(
+        organisation_id=organisation.pk, dimension="model", day__gte=first, unknown_cost__gt=0
+    ).exclude(value="")
+    requests = dict(
+        access.visible_organisation_wide(days)
+        .values_list("value")
+        .annotate(requests=Sum("unknown_cost"))
     )
+    attempts = UsagePriced.objects.filter(
+        organisation_id=organisation.pk, version_id="", day__gte=first, model_id__in=requests
+    )
+    tokens = {
+        model_id: sums
+        for model_id, *sums in attempts.values_list("model_id").annotate(
+            prompt=Sum("prompt_tokens"), completion=Sum("completion_tokens")
+        )
+    }
     models = {
         one.pk: one
         for one in CatalogueModel.objects.filter(organisation=organisation).prefetch_related(
@@ -73,14 +81,13 @@ def list_unpriced(access: Access, organisation: Organisation, now: datetime) -> 
     }
     return [
         Unpriced(
-            row["model_id"],
-            models[row["model_id"]].name if row["model_id"] in models else row["model_id"],
-            int(row["sum_unknown_cost"]),
-            int(row["sum_prompt_tokens"]),
-            int(row["sum_completion_tokens"]),
-            _is_priced(models.get(row["model_id"])),
+            model_id,
+            models[model_id].name if model_id in models else model_id,
+            int(count),
+            *map(int, tokens.get(model_id, (0, 0))),
+            _is_priced(models.get(model_id)),
         )
-        for row in sums
+        for model_id, count in sorted(requests.items(), key=lambda one: (-one[1], one[0]))
     ]
 
 

@@ -17,7 +17,7 @@ _REQUEST_COLUMNS = (
     *("event_id", "received_at", "key_id", "endpoint", "requested_model", "is_stream"),
     *("route_id", "outcome", "error_code", "queued_ms", "first_token_ms", "output_tokens_max"),
     *("pool_id", "model_id", "prompt_tokens", "completion_tokens", "cached_tokens"),
-    *("cost_nanousd", "end_user", "tags", "priority", "task", "lineage", "version"),
+    *("cost_nanousd", "end_user", "tags", "priority", "task", "lineage", "version", "cache"),
 )
 _CHARGE_COLUMNS = (
     *("event_id", "attempt", "target_id", "pool_id", "worker_id", "started_at", "duration_ms"),

@@ -5,10 +5,11 @@ They tell of everybody, so they are for roles of the whole organisation.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 
 from django.db import connection
-from django.db.models import QuerySet
+from django.db.models import DateField, Exists, OuterRef, QuerySet, Value
+from django.db.models.functions import Cast
 
 from controlplane.decisions.report_kinds import ReportKind, StatementState
 from controlplane.decisions.rollups import NAMED
@@ -19,6 +20,7 @@ from controlplane.models import (
     ReportSchedule,
     Statement,
     StatementRow,
+    UsageDay,
 )
 from controlplane.models.keys import key_pk
 from controlplane.selectors.access import Access
@@ -26,6 +28,10 @@ from controlplane.selectors.usage_rows import SUMS
 
 MOST_LINES = 500_000
 """More than this is no report or statement any more; it is refused, never cut off."""
+
+_SETTLED = timedelta(minutes=10)
+_MONTH = timedelta(days=31)
+"""As long as any month: that a day of the next one changed has a month read in vain."""
 
 LABELS = {
     ReportKind.NONE: "None",
@@ -159,6 +165,24 @@ def list_closed_months(organisation_id: str) -> Sequence[date]:
         organisation_id=organisation_id, state=StatementState.CLOSED.value
     )
     return list(rows.order_by("month").values_list("month", flat=True))
+
+
+def list_changed_months(organisation_id: str, months: Sequence[date]) -> Sequence[date]:
+    """Those of these closed months to which anything may have come since they were closed.
+
+    What is committed late was begun within _SETTLED, and so was the reading of what was closed.
+    """
+    closed = Statement.objects.filter(
+        organisation_id=organisation_id, state=StatementState.CLOSED.value, month__in=months
+    )
+    days = UsageDay.objects.filter(
+        organisation_id=organisation_id,
+        dimension="project",
+        day__gte=OuterRef("month"),
+        day__lt=Cast(OuterRef("month") + Value(_MONTH), DateField()),
+        changed_at__gte=OuterRef("created_at") - Value(_SETTLED),
+    )
+    return list(closed.filter(Exists(days)).order_by("month").values_list("month", flat=True))
 
 
 def read_told(organisation_id: str, dimensions: Sequence[str], month: date) -> Month:

@@ -4,17 +4,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
-from django.db.models import QuerySet, Sum
+from django.db.models import Q, QuerySet, Sum
 
 from controlplane.decisions.repricing import Attempt, Book, Place
-from controlplane.models import Charge, PriceVersion, Repricing, Request, SpendCorrection
+from controlplane.models import (
+    Charge,
+    PriceVersion,
+    Repricing,
+    Request,
+    SpendCorrection,
+    UsageHour,
+)
 from controlplane.selectors.access import Access
+from controlplane.selectors.usage_queries import whole_hours
 from inference.contract.events import Usage
 from inference.contract.kinds import ChargeKind, Endpoint
 
 _LATEST = timedelta(days=2)
 """No request ends later after it came than this."""
+
+_EARLIEST = timedelta(days=1)
+"""Nor, where clocks differ, earlier before it came."""
 
 
 def list_repricings(access: Access) -> QuerySet[Repricing]:
@@ -46,38 +58,62 @@ def get_book(organisation_id: str, as_of: datetime) -> Book:
     return book
 
 
-def _in_period(job: Repricing) -> QuerySet[Request]:
-    first = job.since.astimezone(UTC).date() - timedelta(days=1)
-    last = (job.until + _LATEST).astimezone(UTC).date()
-    found = Request.objects.filter(
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A stretch of the ledger: its requests that a repricing is of, and where the next begins."""
+
+    requests: Sequence[Priced]
+    cursor: Sequence[str] | None
+    is_last: bool
+
+
+def estimate_requests(job: Repricing) -> int:
+    """About how many requests a repricing looks at: those of the hours it touches."""
+    zone = ZoneInfo(job.organisation.time_zone)
+    since, until = whole_hours(job.since, job.until, zone)
+    team, project = job.scope.get("team_id"), job.scope.get("project_id")
+    rows = UsageHour.objects.filter(
         organisation_id=job.organisation_id,
-        day__gte=first,
-        day__lte=last,
-        received_at__gte=job.since,
-        received_at__lt=job.until,
-        recorded_at__lte=job.created_at,
-        attempts__gt=0,
+        hour__gte=since,
+        hour__lt=until,
+        dimension="team" if team else "project",
     )
-    for name in ("team_id", "project_id"):
-        if job.scope.get(name):
-            found = found.filter(**{name: job.scope[name]})
-    return found
+    rows = rows.filter(value=team) if team else rows
+    rows = rows.filter(project_id=project) if project else rows
+    return int(rows.aggregate(sum=Sum("requests"))["sum"] or 0)
 
 
-def count_requests(job: Repricing) -> int:
-    """How many requests a repricing looks at."""
-    return _in_period(job).count()
+def list_next(job: Repricing, most: int) -> Page:
+    """The next stretch after a repricing's cursor, in the order in which requests ended.
 
-
-def list_next(job: Repricing, most: int) -> Sequence[Priced]:
-    """The requests after a repricing's cursor, by day and id, with the attempts in its scope."""
-    rows = _in_period(job).order_by("day", "event_id")
+    As long a stretch whatever the repricing is of, so that each is read in about the same time.
+    """
+    since, until = job.since - _EARLIEST, job.until + _LATEST
+    rows = Request.objects.filter(organisation_id=job.organisation_id, at__lt=until)
+    after = Q(at__gte=since)
     if job.cursor:
-        day, event_id = date.fromisoformat(job.cursor[0]), job.cursor[1]
-        # a comparison of rows is a condition of the primary key, and the day chooses partitions
-        rows = rows.filter(day__gte=day, pk__gt=(day, event_id))
-    requests = list(rows.defer("decision")[:most])
-    return [Priced(one, attempts) for one, attempts in _with_attempts(requests)]
+        since, event_id = datetime.fromisoformat(job.cursor[0]), job.cursor[1]
+        after = Q(at__gte=since) & (Q(at__gt=since) | Q(event_id__gt=event_id))
+    days = {"day__gte": since.astimezone(UTC).date(), "day__lte": until.astimezone(UTC).date()}
+    found = rows.filter(after, **days).order_by("at", "event_id").defer("decision")
+    looked = list(found[:most])
+    wanted = [one for one in looked if _is_wanted(job, one)]
+    return Page(
+        [Priced(one, attempts) for one, attempts in _with_attempts(wanted)],
+        [looked[-1].at.isoformat(), looked[-1].event_id] if looked else None,
+        len(looked) < most,
+    )
+
+
+def _is_wanted(job: Repricing, request: Request) -> bool:
+    team, project = job.scope.get("team_id"), job.scope.get("project_id")
+    return (
+        job.since <= request.received_at < job.until
+        and request.recorded_at <= job.created_at
+        and request.attempts > 0
+        and team in (None, "", request.team_id)
+        and project in (None, "", request.project_id)
+    )
 
 
 def in_scope(job: Repricing, attempt: Attempt) -> bool:

@@ -17,8 +17,15 @@ from django_filters import CharFilter, ChoiceFilter, FilterSet, IsoDateTimeFilte
 from controlplane.models import Request
 from controlplane.models.kinds import choices_of
 from controlplane.selectors.requests import within
-from inference.contract.kinds import Endpoint, Outcome, PriorityClass, TaskClass
-from inference.decisions.outcomes import FIRST_OF_CALLER, LAST_OF_CALLER
+from inference.contract.kinds import (
+    CacheOutcome,
+    Endpoint,
+    Outcome,
+    PriorityClass,
+    RefusalReason,
+    TaskClass,
+)
+from inference.decisions.outcomes import FIRST_OF_CALLER, LAST_OF_CALLER, REASONS
 
 SPANS: Mapping[str, timedelta] = {
     "15m": timedelta(minutes=15),
@@ -35,6 +42,12 @@ _SPAN_LABELS = {
     "24h": "Last 24 hours",
     "7d": "Last 7 days",
     "30d": "Last 30 days",
+}
+REASON_WORDS: Mapping[RefusalReason, str] = {
+    RefusalReason.BUDGET: "a budget",
+    RefusalReason.LIMIT: "a limit",
+    RefusalReason.SWITCH: "a kill switch",
+    RefusalReason.CAPACITY: "want of room",
 }
 EVER = "ever"
 _NANO = 10**9
@@ -77,6 +90,13 @@ class RequestFilters(FilterSet):
         empty_label="Either",
         method="filter_failed",
         help_text="`true`: failed by us or a worker, as error rates count; `false`: all others.",
+    )
+    reason = ChoiceFilter(
+        label="Refused by",
+        choices=[(one.value, words) for one, words in REASON_WORDS.items()],
+        empty_label="Anything",
+        method="filter_reason",
+        help_text="Why it was turned away: a budget, a limit, a kill switch, or no room.",
     )
     endpoint = ChoiceFilter(
         label="Endpoint",
@@ -121,6 +141,16 @@ class RequestFilters(FilterSet):
     rule = TextFilter(
         label="Rule", field_name="rule_id", help_text="Id of the route's rule that decided."
     )
+    cache = ChoiceFilter(
+        label="Cache",
+        choices=choices_of(CacheOutcome),
+        empty_label="Any",
+        field_name="cache__outcome",
+        help_text="What a cache did for it.",
+    )
+    entry = TextFilter(
+        label="Cache entry", field_name="cache__entry_id", help_text="Id of an entry of a cache."
+    )
     since = IsoDateTimeFilter(
         label="From",
         method="filter_since",
@@ -161,6 +191,12 @@ class RequestFilters(FilterSet):
         failed = Q(outcome__in=(Outcome.ERROR, Outcome.REFUSED)) & ~by_caller
         failed |= Q(outcome=Outcome.LOST_GATEWAY)
         return requests.filter(failed if value == "true" else ~failed)
+
+    def filter_reason(
+        self, requests: QuerySet[Request], name: str, value: str
+    ) -> QuerySet[Request]:
+        codes = sorted(one.value for one in REASONS[RefusalReason(value)])
+        return requests.filter(error_code__in=codes)
 
     def filter_route(self, requests: QuerySet[Request], name: str, value: str) -> QuerySet[Request]:
         return requests.filter(Q(route_id=value) | Q(route_name=value))

@@ -11,7 +11,9 @@ from controlplane.selectors.access import Access
 def list_routes(access: Access) -> QuerySet[Route]:
     """Routes with their targets in order, and the targets' pools."""
     targets = RouteTarget.objects.select_related("pool").order_by("position")
-    return access.visible(Route.objects.prefetch_related(Prefetch("targets", targets)))
+    return access.visible(
+        Route.objects.select_related("cache_policy").prefetch_related(Prefetch("targets", targets))
+    )
 
 
 def list_ladders(

@@ -13,6 +13,7 @@ from controlplane.selectors.access import Access
 from controlplane.selectors.reports import (
     MOST_LINES,
     get_closed,
+    list_changed_months,
     list_closed_months,
     list_lines,
     read_month,
@@ -91,9 +92,11 @@ def draft_lines(
     """What a statement of this month would say now, by these dimensions; Invalid if too much.
 
     All dimensions of a month are of one moment. Months are read one after the other: a line is what
-    is there beyond what was told of its own month, so each thing is told once all the same.
+    is there beyond what was told of its own month, so each thing is told once all the same. A
+    closed month to which nothing came since has no such line, and isn't read.
     """
-    earlier = [one for one in list_closed_months(organisation_id) if one < month][-LOOKED_BACK:]
+    closed = [one for one in list_closed_months(organisation_id) if one < month][-LOOKED_BACK:]
+    earlier = list_changed_months(organisation_id, closed)
     lines: list[StatementLine] = []
     for one in (*earlier, month):
         now = read_month(organisation_id, dimensions, one, month_after(one))

@@ -33,6 +33,7 @@ from controlplane.selectors.usage_rows import (
     sum_columns,
     total_of,
     visible_days,
+    without,
 )
 
 NO_SUMS: Mapping[str, int] = dict.fromkeys(SUMS, 0)
@@ -53,7 +54,8 @@ class Usage:
     """The answer. Buckets and groups without usage are absent; `zone` is that of the buckets.
 
     `since` and `until` are the range that was summed: whole days where only those are counted.
-    `total` was read beside the rows, ungrouped and from `source`, at the same moment.
+    `total` was read beside the rows, ungrouped and from `source`, at the same moment; where only
+    the minutes tell, as of one route, it is their sum.
     """
 
     zone: ZoneInfo
@@ -102,17 +104,47 @@ def get_usage(access: Access, organisation: Organisation, query: UsageQuery) -> 
 def _read(reader: Reader, query: UsageQuery, source: Source) -> Read:
     rows, group = reader.rows(query, source)
     witness, told_by = reader.witness(query, source)
-    found = list(_summed(rows, group, query).union(reader.total(witness), all=True))
-    return [row for row in found if not row["is_total"]], total_of(found), told_by
+    total = reader.total(witness)
+    if group is None or source is Source.MINUTES:
+        summed = _summed(rows, _largest(rows, group, query))
+        if told_by is Source.MINUTES:
+            # nothing else knows of these rows, and to read them twice would say nothing more
+            told = list(summed)
+            return told, _added(told), told_by
+        found = list(summed.union(total, all=True))
+        return [row for row in found if not row["is_total"]], total_of(found), told_by
+    largest = reader.ranked(query, source)
+    named = _summed(rows.filter(value__in=largest[: query.top]), F("value"))
+    if len(largest) <= query.top:
+        found = list(named.union(total, all=True))
+        return [row for row in found if not row["is_total"]], total_of(found), told_by
+    # the rows of the others are many, and what they come to is told by a dimension that has few
+    whole = _summed(reader.whole(query, source), _OTHERS)
+    found = list(named.union(whole, total, all=True))
+    told = [row for row in found if not row["is_total"]]
+    kept = [row for row in told if row["group"] is not None]
+    others = without([row for row in told if row["group"] is None], kept)
+    return [*kept, *others], total_of(found), told_by
 
 
-def _summed(rows: QuerySet[Any], column: str | None, query: UsageQuery) -> QuerySet[Any]:
-    """Sums by bucket and group: the largest groups, the others as one."""
-    group: Any = Value(None, output_field=TextField())
-    if column is not None:
-        ranked = rows.values(column).annotate(rank=RANKS[query.measure]).order_by("-rank", column)
-        largest = [row[column] for row in ranked[: query.top]]
-        group = Case(When(**{f"{column}__in": largest}, then=F(column)), default=Value(None))
+def _added(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    return {f"sum_{name}": sum(row[f"sum_{name}"] for row in rows) for name in SUMS}
+
+
+_OTHERS: Any = Value(None, output_field=TextField())
+
+
+def _largest(rows: QuerySet[Any], column: str | None, query: UsageQuery) -> Any:
+    """The largest groups by their values, the others as one."""
+    if column is None:
+        return _OTHERS
+    ranked = rows.values(column).annotate(rank=RANKS[query.measure]).order_by("-rank", column)
+    largest = [row[column] for row in ranked[: query.top]]
+    return Case(When(**{f"{column}__in": largest}, then=F(column)), default=Value(None))
+
+
+def _summed(rows: QuerySet[Any], group: Any) -> QuerySet[Any]:
+    """Sums by bucket and group."""
     named = rows.annotate(group=group, is_total=Value(False))
     return named.order_by().values("bucket", "group", "is_total").annotate(**sum_columns())
 

@@ -13,7 +13,6 @@ from django.db.models import (
     F,
     Func,
     OuterRef,
-    Q,
     QuerySet,
     Subquery,
     Sum,
@@ -86,12 +85,23 @@ class Reader:
                     team_id=Coalesce(Subquery(team), Value(""), output_field=TextField())
                 )
             return minutes, f"{query.group_by}_id" if query.group_by else None
-        rows = self.of(query.group_by or "route", source)
+        rows = self.bucketed(query.group_by or "route", query, source)
+        return rows, "value" if query.group_by else None
+
+    def bucketed(self, dimension: str, query: UsageQuery, source: Source) -> QuerySet[Any]:
+        """Hours or days by one dimension, with their `bucket`."""
         if source is Source.DAYS:
             bucket: Any = Cast("day", DateTimeField())
         else:
             bucket = self._bucket("hour", query.bucket)
-        return rows.annotate(bucket=bucket), "value" if query.group_by else None
+        return self.of(dimension, source).annotate(bucket=bucket)
+
+    def ranked(self, query: UsageQuery, source: Source) -> Sequence[str]:
+        """The largest values of the grouping, one more than are asked for if there are more."""
+        is_by_days = is_whole_days(self.since, self.until, self.zone)
+        rows = self.of(query.group_by or "", Source.DAYS if is_by_days else source)
+        sums = rows.values("value").annotate(rank=RANKS[query.measure]).order_by("-rank", "value")
+        return [row["value"] for row in sums[: query.top + 1]]
 
     def witness(self, query: UsageQuery, source: Source) -> tuple[QuerySet[Any], Source]:
         """What the total is read from: where possible, not what the rows are read from."""
@@ -100,6 +110,11 @@ class Reader:
                 return self.minutes(), Source.MINUTES
             return self.of("project", Source.DAYS), Source.DAYS
         return self.of("team" if query.group_by == "project" else "project", source), source
+
+    def whole(self, query: UsageQuery, source: Source) -> QuerySet[Any]:
+        """Everything by bucket, neither from what is grouped nor from what the total is read."""
+        other = "route" if query.group_by in ("team", "project") else "team"
+        return self.bucketed(other, query, source)
 
     def of(self, dimension: str, source: Source) -> QuerySet[Any]:
         """Hours or days by one dimension."""
@@ -129,7 +144,7 @@ class Reader:
         mine = self.access.visible_in_scope(rows, project_field="project_id")
         mine = mine.filter(minute__gte=self.since, minute__lt=self.until)
         for dimension, asked in self.only.items():
-            mine = mine.filter(self._is(dimension, asked, f"{dimension}_id"))
+            mine = mine.filter(**{f"{dimension}_id__in": self._ids(dimension, asked)})
         return mine
 
     def total(self, rows: QuerySet[Any]) -> QuerySet[Any]:
@@ -147,17 +162,22 @@ class Reader:
 
     def _of_project(self, rows: QuerySet[Any]) -> QuerySet[Any]:
         asked = self.only.get(EVERYWHERE)
-        return rows if asked is None else rows.filter(self._is(EVERYWHERE, asked, "project_id"))
+        if asked is None:
+            return rows
+        return rows.filter(project_id__in=self._ids(EVERYWHERE, asked))
 
-    def _is(self, dimension: str, asked: str, column: str) -> Q:
-        """By the id, or by the names its values had since then: what is deleted keeps its usage."""
+    def _ids(self, dimension: str, asked: str) -> Sequence[str]:
+        """The id, and the values that had this name since then: what is deleted keeps its usage.
+
+        Read before, so that they are a condition of an index, whatever stands before them in it.
+        """
         named = UsageDay.objects.filter(
             organisation_id=self.organisation.pk,
             day__gte=self.since.astimezone(self.zone).date(),
             dimension=dimension,
             label=asked,
-        ).values("value")
-        return Q(**{column: asked}) | Q(**{f"{column}__in": named})
+        )
+        return sorted({asked, *named.values_list("value", flat=True)})
 
     def _bucket(self, column: str, bucket: Bucket) -> Any:
         """When a row's bucket began.
@@ -208,7 +228,7 @@ def read_named(reader: Reader, query: UsageQuery) -> Read:
     found = list(parts[0].union(parts[1], witness, all=True))
     told = [row for row in found if not row["is_total"] and row["group"] != ""]
     whole = [row for row in found if not row["is_total"] and row["group"] == ""]
-    return [*told, *_without(whole, told)], total_of(found), Source.DAYS
+    return [*told, *without(whole, told)], total_of(found), Source.DAYS
 
 
 def total_of(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -216,7 +236,7 @@ def total_of(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return next((row for row in rows if row["is_total"]), {f"sum_{name}": 0 for name in SUMS})
 
 
-def _without(
+def without(
     whole: Sequence[Mapping[str, Any]], told: Sequence[Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
     """What is left of each day's total; days of which nothing is have no row."""

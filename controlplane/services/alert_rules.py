@@ -11,11 +11,13 @@ from controlplane.decisions.alert_kinds import (
     TRAITS,
     AlertKind,
     AlertScope,
+    NoData,
+    Severity,
     seconds_words,
     value_words,
 )
 from controlplane.errors import Invalid
-from controlplane.models import AlertRule, Budget, Organisation, Pool, Route
+from controlplane.models import AlertRule, Budget, Key, Organisation, Pool, Project, Route, Team
 from controlplane.services import edits, rows
 from controlplane.services.actors import Actor
 from controlplane.services.episodes import end_episodes
@@ -31,7 +33,7 @@ LONGEST_FOR_S = 86_400
 _WATCHED = frozenset(
     (
         *("kind", "scope", "scope_id", "threshold", "clears_at", "window_s", "for_s"),
-        "is_enabled",
+        *("critical_at", "on_no_data", "is_enabled"),
     )
 )
 _EDITABLE = _WATCHED | {
@@ -48,6 +50,8 @@ class RuleSettings(TypedDict, total=False):
     """What a rule can be given besides what it watches and whom it tells; see `AlertRule`."""
 
     clears_at: float | None
+    critical_at: float | None
+    on_no_data: str
     for_s: int
     severity: str
     tells_resolved: bool
@@ -148,7 +152,7 @@ def delete_alert_rule(actor: Actor, *, rule_id: str, expected_version: int | Non
 
 
 def find_place(organisation: Organisation | None, scope: str, asked: str | None) -> str | None:
-    """The id of the one pool, route or budget that is meant, by its id or name.
+    """The id of the one place that is meant, by its id or name.
 
     None is each of them, or the whole.
 
@@ -158,11 +162,14 @@ def find_place(organisation: Organisation | None, scope: str, asked: str | None)
         AlertScope.POOL.value: Pool,
         AlertScope.ROUTE.value: Route,
         AlertScope.BUDGET.value: Budget,
+        AlertScope.TEAM.value: Team,
+        AlertScope.PROJECT.value: Project,
+        AlertScope.KEY.value: Key,
     }
     if asked is None:
         return None
     if scope not in kinds:
-        raise Invalid.field("scope_id", "Only pools, routes and budgets are named; leave this out.")
+        raise Invalid.field("scope_id", "The whole of something has no name; leave this out.")
     found = kinds[scope]._default_manager.all()
     if organisation is not None:
         found = found.filter(organisation=organisation)
@@ -200,6 +207,7 @@ def _check(rule: AlertRule) -> None:
         problems["for_s"] = [f"Give 0 to {LONGEST_FOR_S:,} seconds."]
     if rule.clears_at is not None and not 0 < rule.clears_at <= rule.threshold:
         problems["clears_at"] = ["Give more than 0, and no more than the value it fires at."]
+    problems |= _problems_with_levels(rule)
     for name in ("reminds_every_s", "escalates_after_s"):
         if getattr(rule, name) and not LEAST_AGAIN_S <= getattr(rule, name) <= LONGEST_AGAIN_S:
             problems[name] = ["Give 1 min to 7 days in seconds, or 0 for never."]
@@ -208,6 +216,22 @@ def _check(rule: AlertRule) -> None:
         problems["runbook"] = [told_of_runbook]
     if problems:
         raise Invalid("Some fields are not valid.", fields=problems)
+
+
+def _problems_with_levels(rule: AlertRule) -> dict[str, list[str]]:
+    problems: dict[str, list[str]] = {}
+    if rule.on_no_data not in list(NoData):
+        problems["on_no_data"] = ["There is no such policy."]
+    if rule.critical_at is not None:
+        most = TRAITS[_kind(rule.kind)].most
+        if not rule.threshold < rule.critical_at <= most:
+            words = value_words(rule.kind, most)
+            problems["critical_at"] = [
+                f"Give more than the value it fires at, and {words} at most."
+            ]
+        elif rule.severity == Severity.CRITICAL:
+            problems["critical_at"] = ["The rule is critical from the first value on already."]
+    return problems
 
 
 def _problem_with_runbook(address: str) -> str | None:

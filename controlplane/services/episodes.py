@@ -19,6 +19,7 @@ from controlplane.decisions.alert_kinds import (
     AlertKind,
     AlertScope,
     EpisodeState,
+    NoData,
     Severity,
 )
 from controlplane.decisions.alerts import Standing, Terms, Verdict, judge
@@ -36,6 +37,7 @@ _WHY_LENGTH = 200
 _GONE = "What it was about is gone."
 _SETTLED = "Its period is over, or there is more of it now."
 _LOWER = "The value is lower again."
+_NO_DATA = "Nothing is known of it any more."
 
 Values = Mapping[str, float | None]
 
@@ -73,7 +75,11 @@ def note_looks(
             looks.append((place.id, standing, value))
             verdicts[place.id] = verdict
             look = Look(
-                value, (said or {}).get(place.id, ""), now, is_flapping=standing.is_flapping
+                value,
+                (said or {}).get(place.id, ""),
+                now,
+                is_flapping=standing.is_flapping,
+                is_critical=standing.is_critical or _is_grave(current, place),
             )
             _follow(current, place, verdict, look)
         _keep_standings(current, looks)
@@ -96,33 +102,51 @@ class Look:
     said: str
     now: datetime
     is_flapping: bool
+    is_critical: bool
+
+
+def _is_grave(rule: AlertRule, place: Place) -> bool:
+    """Whether a place with a threshold of its own is critical: that is the graver one, or above."""
+    grave, own = rule.critical_at, place.threshold
+    return grave is not None and own is not None and own >= grave
 
 
 def _terms(rule: AlertRule, place: Place) -> Terms:
+    no_data = NoData(rule.on_no_data)
     if place.threshold is not None:
-        return Terms(place.threshold, rule.for_s)
-    return Terms(rule.threshold, rule.for_s, rule.clears_at)
+        # it is graver, or not, from its beginning
+        return Terms(place.threshold, rule.for_s, no_data=no_data)
+    return Terms(rule.threshold, rule.for_s, rule.clears_at, rule.critical_at, no_data)
 
 
 def _standing(row: AlertStanding | None) -> Standing:
     if row is None:
         return Standing()
     return Standing(
-        row.is_firing, row.breached_since, row.cleared_since, row.seen_at, tuple(row.fired_at)
+        row.is_firing,
+        row.breached_since,
+        row.cleared_since,
+        row.seen_at,
+        tuple(row.fired_at),
+        row.critical_since,
+        row.is_critical,
     )
 
 
 _UPSERT = """
 INSERT INTO controlplane_alertstanding
-  (rule_id, subject_id, is_firing, breached_since, cleared_since, seen_at, value, fired_at)
+  (rule_id, subject_id, is_firing, breached_since, cleared_since, seen_at, value,
+   critical_since, is_critical, fired_at)
 SELECT %s, subject_id, is_firing, breached_since, cleared_since, seen_at, value,
-  ARRAY(SELECT json_array_elements_text(fired_at::json)::timestamptz)
+  critical_since, is_critical, ARRAY(SELECT json_array_elements_text(fired_at::json)::timestamptz)
 FROM unnest(%s::text[], %s::bool[], %s::timestamptz[], %s::timestamptz[], %s::timestamptz[],
-  %s::float8[], %s::text[]) AS look
-  (subject_id, is_firing, breached_since, cleared_since, seen_at, value, fired_at)
+  %s::float8[], %s::timestamptz[], %s::bool[], %s::text[]) AS look
+  (subject_id, is_firing, breached_since, cleared_since, seen_at, value, critical_since,
+   is_critical, fired_at)
 ON CONFLICT (rule_id, subject_id) DO UPDATE SET is_firing = excluded.is_firing,
   breached_since = excluded.breached_since, cleared_since = excluded.cleared_since,
-  seen_at = excluded.seen_at, value = excluded.value, fired_at = excluded.fired_at
+  seen_at = excluded.seen_at, value = excluded.value, fired_at = excluded.fired_at,
+  critical_since = excluded.critical_since, is_critical = excluded.is_critical
 """
 
 
@@ -134,6 +158,8 @@ def _keep_standings(rule: AlertRule, looks: Sequence[tuple[str, Standing, float 
         [one.cleared_since for _, one, _ in looks],
         [one.seen_at for _, one, _ in looks],
         [value for _, _, value in looks],
+        [one.critical_since for _, one, _ in looks],
+        [one.is_critical for _, one, _ in looks],
         [json.dumps([at.isoformat() for at in one.fired_at]) for _, one, _ in looks],
     ]
     with connection.cursor() as cursor:
@@ -145,7 +171,7 @@ def _follow(rule: AlertRule, place: Place, verdict: Verdict, look: Look) -> None
     mine = rule.episodes.filter(subject_id=place.id)
     if verdict is Verdict.FIRE:
         _open(rule, place, look)
-    elif verdict is Verdict.KEEP:
+    elif verdict in (Verdict.KEEP, Verdict.WORSEN):
         seen: dict[str, Any] = {
             "seen_at": look.now,
             "value": look.value,
@@ -156,9 +182,26 @@ def _follow(rule: AlertRule, place: Place, verdict: Verdict, look: Look) -> None
             if look.value >= (place.threshold or rule.threshold):
                 seen["detail"] = look.said
         _held(mine).update(**seen)
+        if verdict is Verdict.WORSEN:
+            _worsen(mine, look.now)
     elif verdict is Verdict.RESOLVE:
         why = look.said if rule.kind == AlertKind.GATEWAY_SILENT and look.said else _LOWER
+        if look.value is None:
+            why = _NO_DATA
         end_episodes(mine, why[:_WHY_LENGTH], look.now, value=look.value)
+
+
+def _worsen(mine: QuerySet[Episode], now: datetime) -> None:
+    """Make an alert critical that wasn't; whoever has taken up the lesser one is asked again."""
+    _held(mine).exclude(severity=Severity.CRITICAL.value).update(
+        severity=Severity.CRITICAL.value,
+        worsened_at=now,
+        state=EpisodeState.OPEN.value,
+        snoozed_until=None,
+        escalated=0,
+        updated_at=now,
+        version=F("version") + 1,
+    )
 
 
 def _open(rule: AlertRule, place: Place, look: Look) -> None:
@@ -173,7 +216,7 @@ def _open(rule: AlertRule, place: Place, look: Look) -> None:
             subject_name=place.name,
             threshold=place.threshold or rule.threshold,
             window_s=rule.window_s,
-            severity=rule.severity,
+            severity=Severity.CRITICAL.value if look.is_critical else rule.severity,
             value=look.value,
             peak=look.value,
             opened_at=look.now,

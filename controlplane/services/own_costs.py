@@ -14,6 +14,7 @@ from django.db.models import Max
 
 from controlplane.decisions.gpu_costs import Line, User, Work, hour_price, lines_of
 from controlplane.models import GpuPrice, LiveWorker, OwnCost, Pool
+from controlplane.selectors.gpu_costs import Gpus, get_gpus_at
 
 HOUR = timedelta(hours=1)
 AGAIN = 3
@@ -99,7 +100,10 @@ def hours_to_compute(now: datetime) -> Sequence[datetime]:
 
 
 def compute_hour(hour: datetime, now: datetime) -> int:
-    """Write the rows of all measured pools of one hour anew; returns how many."""
+    """Write the rows of all measured pools of one hour anew; returns how many.
+
+    An hour goes by what a pool's GPUs were when it began, however often it is computed.
+    """
     with transaction.atomic():
         minutes = dict(_rows(_WORKERS, _asked(hour, ())))
         pools = list(Pool.objects.filter(pk__in=sorted(minutes)).order_by("pk"))
@@ -107,22 +111,24 @@ def compute_hour(hour: datetime, now: datetime) -> int:
         busy = dict(_rows(_BUSY, _asked(hour, ids)))
         works = _works(hour, ids)
         prices = _prices(pools)
+        all_gpus = get_gpus_at(pools, hour)
         rows = []
         for pool in pools:
+            kind = all_gpus[pool.pk]
             price = hour_price(
-                prices.get((pool.organisation_id, pool.gpu_type, pool.capacity_class), ()),
-                pool.gpu_type,
-                pool.capacity_class,
+                prices.get((pool.organisation_id, kind.gpu_type, kind.capacity_class), ()),
+                kind.gpu_type,
+                kind.capacity_class,
                 hour,
             )
-            gpus = pool.gpus_per_worker
+            gpus = kind.gpus_per_worker
             lines = lines_of(
                 works.get(pool.pk, ()),
                 gpu_seconds=60.0 * minutes[pool.pk] * gpus,
                 busy_gpu_seconds=float(busy.get(pool.pk) or 0) * gpus,
                 hour_nanousd=price,
             )
-            rows += [_row(pool, hour, line, price, now) for line in lines]
+            rows += [_row(pool, kind, hour, line, price=price, now=now) for line in lines]
         # rows of a pool that was removed since stay: nobody can compute them anew
         OwnCost.objects.filter(hour=hour, pool_id__in=ids).delete()
         OwnCost.objects.bulk_create(rows)
@@ -177,8 +183,10 @@ def _works(hour: datetime, ids: Sequence[str]) -> Mapping[str, list[Work]]:
     return found
 
 
-def _prices(pools: Sequence[Pool]) -> Mapping[tuple[str, str, str], list[GpuPrice]]:
-    found: dict[tuple[str, str, str], list[GpuPrice]] = {}
+def _prices(
+    pools: Sequence[Pool],
+) -> Mapping[tuple[str, str | None, str | None], list[GpuPrice]]:
+    found: dict[tuple[str, str | None, str | None], list[GpuPrice]] = {}
     homes = sorted({pool.organisation_id for pool in pools})
     for one in GpuPrice.objects.filter(organisation_id__in=homes):
         place = (one.organisation_id, one.gpu_type, one.capacity_class)
@@ -186,7 +194,9 @@ def _prices(pools: Sequence[Pool]) -> Mapping[tuple[str, str, str], list[GpuPric
     return found
 
 
-def _row(pool: Pool, hour: datetime, line: Line, price: int | None, now: datetime) -> OwnCost:
+def _row(
+    pool: Pool, gpus: Gpus, hour: datetime, line: Line, *, price: int | None, now: datetime
+) -> OwnCost:
     return OwnCost(
         organisation_id=pool.organisation_id,
         pool_id=pool.pk,
@@ -195,8 +205,8 @@ def _row(pool: Pool, hour: datetime, line: Line, price: int | None, now: datetim
         team_id=line.user.team_id,
         project_id=line.user.project_id,
         model_id=line.user.model_id,
-        gpu_type=pool.gpu_type or "",
-        capacity_class=pool.capacity_class or "",
+        gpu_type=gpus.gpu_type or "",
+        capacity_class=gpus.capacity_class or "",
         gpu_seconds=line.gpu_seconds,
         tokens=line.tokens,
         attempts=line.attempts,

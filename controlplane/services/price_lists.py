@@ -90,7 +90,7 @@ class _Reading:
 
     def planned(self, content: str, *, is_confirmed: bool) -> PriceList:
         try:
-            lines = without_repeats(read_list(content))
+            lines = without_repeats(read_list(content), _ids(self._models), _ids(self._pools))
         except Unreadable as error:
             raise Invalid.field("content", str(error)) from error
         found = []
@@ -133,6 +133,10 @@ class _Reading:
         if model is None:
             return None
         return self._prices.get((model.pk, None if pool is None else pool.pk))
+
+
+def _ids(known: Mapping[str, CatalogueModel] | Mapping[str, Pool]) -> Mapping[str, str]:
+    return {name: row.pk for name, row in known.items()}
 
 
 def _by_name(rows):  # type: ignore[no-untyped-def]

@@ -17,14 +17,22 @@ from django.utils import timezone
 from controlplane.decisions.repricing import Book, Repriced, Side, Sums, becomes_known, reprice
 from controlplane.errors import Conflict, Invalid, NotFound, VersionMismatch
 from controlplane.models import Organisation, Repricing, RepricingState, SpendCorrection
-from controlplane.selectors.repricings import Priced, get_book, in_scope, list_next
-from controlplane.selectors.repricings import count_requests as count_requests_of
+from controlplane.selectors.repricings import (
+    Priced,
+    estimate_requests,
+    get_book,
+    in_scope,
+    list_next,
+)
 from controlplane.services import audit
 from controlplane.services.actors import Actor
 from controlplane.services.corrections import book
 
 PAGE = 500
 """So many requests a transaction, for recorders wait for what it holds."""
+LEAST_PAGE = 10
+SLOW = "The database takes too long for a page of it: smaller ones are tried."
+TOO_SLOW = "The database takes too long for the smallest page of it: it is tried again and again."
 LONGEST = timedelta(days=100)
 SCOPES = ("team_id", "project_id", "model_id", "pool_id")
 LOCK = 0x4857_5250 + 1
@@ -145,8 +153,9 @@ def step(repricing_id: str) -> bool:
             return False
         now = timezone.now()
         if job.state == RepricingState.QUEUED:
-            _move(job, state=RepricingState.SUMMING, total=count_requests_of(job), beat_at=now)
-        page = list_next(job, PAGE)
+            _move(job, state=RepricingState.SUMMING, total=estimate_requests(job), beat_at=now)
+        found = list_next(job, job.page)
+        page = found.requests
         prices = get_book(job.organisation_id, job.created_at)
         if job.state == RepricingState.SUMMING:
             job.sums = _summed(job, job.sums, page, prices)
@@ -155,14 +164,25 @@ def step(repricing_id: str) -> bool:
             job.sums = {**job.sums, _AGAIN: again}
         else:
             _book(job, page, prices, now)
-        if page:
-            last = page[-1].request
-            job.cursor = [last.day.isoformat(), last.event_id]
-            job.done += len(page)
-        if len(page) < PAGE:
+        job.cursor = found.cursor or job.cursor
+        job.done += len(page)
+        job.total = max(job.total, job.done)
+        if job.detail in (SLOW, TOO_SLOW):
+            job.detail = ""
+        if found.is_last:
             _conclude(job, now)
-        _move(job, beat_at=now)
+        _move(job, beat_at=now, page=min(2 * job.page, PAGE))
         return job.state in _AT_WORK
+
+
+def slow_down(repricing_id: str) -> None:
+    """Have the next page be half as long, and say so: the last one took too long."""
+    with transaction.atomic():
+        job = _lock(repricing_id, None)
+        if job.state in _AT_WORK:
+            is_least = job.page <= LEAST_PAGE
+            page = max(job.page // 2, LEAST_PAGE)
+            _move(job, page=page, detail=TOO_SLOW if is_least else SLOW)
 
 
 def give_up(repricing_id: str, detail: str) -> None:

@@ -14,6 +14,7 @@ from django.db.models import F
 from controlplane.compiler import target_values, values_of_record
 from controlplane.errors import Conflict, InUse, Invalid, VersionMismatch
 from controlplane.models import (
+    CachePolicy,
     CatalogueModel,
     ConfigRevision,
     Organisation,
@@ -21,26 +22,42 @@ from controlplane.models import (
     Route,
     RouteTarget,
 )
+from controlplane.models.routes import ROUTE_CACHE_BOUNDS
 from controlplane.models.rows import VersionedRow
 from controlplane.selectors.snapshots import get_newest_revision, get_records, get_revision_of
 from controlplane.services import edits, rows, snapshots
 from controlplane.services.actors import Actor
+from controlplane.services.caches import told_policy
 from controlplane.services.pool_workers import grown
 from controlplane.services.pools import routes_that_use
 from controlplane.services.route_rules import lost_of, parents_of, with_told_rules
 from controlplane.services.route_targets import told_targets
 from controlplane.services.subjects import remove_what_names
-from inference.contract.params import POOL_BOUNDS, ROUTE_BOUNDS, TARGET_BOUNDS, Bound
+from inference.contract.kinds import CacheScope
+from inference.contract.params import (
+    CACHE_BOUNDS,
+    POOL_BOUNDS,
+    ROUTE_BOUNDS,
+    TARGET_BOUNDS,
+    Bound,
+)
 
 KINDS: Mapping[str, type[VersionedRow]] = {
     "models": CatalogueModel,
     "pools": Pool,
+    "caches": CachePolicy,
     "routes": Route,
 }
 """What can be put back, parents before what refers to them."""
 
-BOUNDS: Mapping[str, Mapping[str, Bound]] = {"pools": POOL_BOUNDS, "routes": ROUTE_BOUNDS}
+BOUNDS: Mapping[str, Mapping[str, Bound]] = {
+    "pools": POOL_BOUNDS,
+    "caches": CACHE_BOUNDS,
+    "routes": {**ROUTE_BOUNDS, **ROUTE_CACHE_BOUNDS},
+}
 """Within what numbers of a kind must be."""
+
+_ONE = {"models": "Model", "pools": "Pool", "caches": "Cache policy", "routes": "Route"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +153,22 @@ def _read(noun: str, organisation: Organisation, records: Mapping[str, Mapping[s
         [],
     )
     for pk, values in one.wanted.items():
-        what = f"{noun.removesuffix('s').capitalize()} {values['name']}"
+        what = f"{_ONE[noun]} {values['name']}"
+        if noun == "caches":
+            one.warnings += _keep_unshared(values, one.present.get(pk), what)
         one.warnings += _bring_within(BOUNDS.get(noun, {}), values, what)
         for number, target in enumerate(one.targets.get(pk, {}).values(), 1):
             one.warnings += _bring_within(TARGET_BOUNDS, target, f"{what}, target {number}")
     return one
+
+
+def _keep_unshared(values: dict[str, Any], present: Any, what: str) -> list[str]:
+    """Let no roll-back share answers with other organisations: that takes the platform's word."""
+    shared = CacheScope.SHARED.value
+    if values["scope"] != shared or (present is not None and present.scope == shared):
+        return []
+    values["scope"] = CacheScope.ORGANISATION.value
+    return [f"{what} was shared with other organisations, and is the organisation's own now."]
 
 
 def _bring_within(bounds: Mapping[str, Bound], values: dict[str, Any], what: str) -> list[str]:
@@ -151,7 +179,7 @@ def _bring_within(bounds: Mapping[str, Bound], values: dict[str, Any], what: str
         if value is None or bound.problem_with(value) is None:
             continue
         most = bound.minimum if value < bound.minimum or bound.maximum is None else bound.maximum
-        values[name] = int(most)
+        values[name] = float(most) if isinstance(value, float) else int(most)
         label = name.replace("_", " ")
         said.append(f"{what}: {label} was {value:,} and is {most:,} now. {bound.words}")
     return said
@@ -195,7 +223,7 @@ def _change_back(actor: Actor, one: _Rows, row: Any, values: Mapping[str, Any]) 
     told_before, told_after = _place_targets(row, one.targets.get(row.pk))
     changed = rows.change(row, values, touch=told_before != told_after)
     if changed is not None:
-        before, after = map(with_told_rules, changed)
+        before, after = map(_in_words, changed)
         if told_before != told_after:
             before, after = {**before, **told_before}, {**after, **told_after}
         edits.note(actor, "restore", one.noun, row, before=before, after=after)
@@ -203,7 +231,12 @@ def _change_back(actor: Actor, one: _Rows, row: Any, values: Mapping[str, Any]) 
 
 def _told(row: Any, more: Mapping[str, Any]) -> dict[str, Any]:
     """A row that comes or goes, as audited."""
-    return {**with_told_rules(edits.values_of(row)), **more}
+    return {**_in_words(edits.values_of(row)), **more}
+
+
+def _in_words(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values with their rules and conditions as the audit trail tells them."""
+    return told_policy(with_told_rules(values))
 
 
 def _refuse_lost_parents(organisation: Organisation, one: _Rows) -> None:
@@ -218,6 +251,9 @@ def _refuse_lost_parents(organisation: Organisation, one: _Rows) -> None:
             asked |= {pk for kind, pk in parents_of(values["rules"]) if kind == "pools"}
         there = organisation.pools.filter(pk__in=asked)
         _refuse_lost("pools", asked, set(there.values_list("pk", flat=True)))
+        kept = {values["cache_policy_id"] for values in one.wanted.values()} - {None}
+        policies = organisation.cache_policies.filter(pk__in=kept)
+        _refuse_lost("caches", kept, set(policies.values_list("pk", flat=True)))
 
 
 def _refuse_lost(noun: str, asked: set[str], there: set[str]) -> None:
@@ -256,6 +292,9 @@ def _refuse_if_used(row: Any) -> None:
     """Raise InUse if something that is not put back depends on a row made since."""
     if isinstance(row, Pool):
         _refuse_users(f"Pool {row.name}", "routes", routes_that_use(row))
+    if isinstance(row, CachePolicy):
+        names = row.routes.order_by("name").values_list("name", flat=True)
+        _refuse_users(f"Cache policy {row.name}", "routes", list(names))
     if isinstance(row, CatalogueModel):
         names = row.pools.order_by("name").values_list("name", flat=True)
         _refuse_users(f"Model {row.name}", "pools", list(names))

@@ -74,9 +74,9 @@ def _rule(
     document: Document, kept: RuleRecord | None, pools: Pools, known: "References", place: str
 ) -> RuleRecord:
     is_enabled = document.get("is_enabled", True)
-    when = _match(document.get("when") or {}, known, place)
+    when = match_of(document.get("when") or {}, known, f"{place}.when")
     held = () if kept is None or is_enabled else (*kept.when.key_ids, *_homes(kept))
-    known.refuse_unknown(document.get("when") or {}, held, place)
+    known.refuse_unknown(document.get("when") or {}, held, f"{place}.when")
     choices: Sequence[TargetChoice] = document["targets"]
     existing = () if kept is None else kept.targets
     targets = chosen_targets(pools, choices, existing, f"{place}.targets")
@@ -88,11 +88,12 @@ def _homes(rule: RuleRecord) -> Iterable[str]:
     return (*rule.when.team_ids, *rule.when.project_ids)
 
 
-def _match(when: Document, known: "References", place: str) -> MatchRecord:
+def match_of(when: Document, known: "References", place: str) -> MatchRecord:
+    """Conditions as gateways read them; raises Invalid at `<place>.<condition>`."""
     for field, values in when.items():
         if isinstance(values, list) and len(values) > MAX_VALUES:
             message = f"A condition names at most {MAX_VALUES} of a kind."
-            raise Invalid.field(f"{place}.when.{field}", message)
+            raise Invalid.field(f"{place}.{field}", message)
     headers = ((one["name"].lower(), one["value"]) for one in when.get("headers") or ())
     match = MatchRecord(
         key_ids=_unique(map(public_key_id, known.ids_of("keys", when))),
@@ -109,7 +110,7 @@ def _match(when: Document, known: "References", place: str) -> MatchRecord:
     )
     problems: dict[str, list[str]] = {}
     for field, _, message in findings_in_match(match):
-        problems.setdefault(f"{place}.when.{_as_written(field)}", []).append(message)
+        problems.setdefault(f"{place}.{_as_written(field)}", []).append(message)
     if problems:
         raise Invalid("Some fields are not valid.", fields=problems)
     return match
@@ -131,14 +132,14 @@ def _members(kind: type[Member], when: Document, field: str, place: str) -> tupl
     for position, value in enumerate(values):
         if value not in allowed:
             message = f"Choose from {', '.join(sorted(allowed))}."
-            raise Invalid.field(f"{place}.when.{field}.{position}", message)
+            raise Invalid.field(f"{place}.{field}.{position}", message)
     return tuple(kind(value) for value in values)
 
 
 def _schedule(document: Document | None, place: str) -> ScheduleRecord | None:
     if document is None:
         return None
-    here = f"{place}.when.schedule"
+    here = f"{place}.schedule"
     ends = []
     for field, default in (("from", 0), ("to", MINUTES_A_DAY)):
         minute = minute_of(document[field]) if field in document else default
@@ -173,7 +174,7 @@ class References:
                 bare = public_key_id(one) if kind == "keys" else one
                 if one not in ids and bare not in held:
                     message = f"There is no {kind.removesuffix('s')} of this name or id."
-                    raise Invalid.field(f"{place}.when.{kind}.{position}", message)
+                    raise Invalid.field(f"{place}.{kind}.{position}", message)
 
 
 def _ids_by_name(model: type[Model], organisation_id: str, asked: Iterable[str]) -> dict[str, str]:

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
 from controlplane.decisions.service_levels import OBJECTIVE_BOUNDS
-from controlplane.models import Organisation, Route
+from controlplane.models import CachePolicy, Organisation, Route
+from controlplane.models.routes import ROUTE_CACHE_BOUNDS
 from controlplane.services import edits, rows
 from controlplane.services.actors import Actor
 from controlplane.services.route_rules import place_rules, with_told_rules
@@ -18,7 +19,8 @@ __all__ = ["RouteSettings", "TargetChoice", "create_route", "delete_route", "upd
 _EDITABLE = frozenset(
     (
         *("name", "targets", "strategy", "is_enabled", "accounting"),
-        *("aliases", "rules", "default_task", "degradation"),
+        *("aliases", "rules", "default_task", "degradation", "cache_policy"),
+        *ROUTE_CACHE_BOUNDS,
         *ROUTE_BOUNDS,
         *OBJECTIVE_BOUNDS,
     )
@@ -46,6 +48,8 @@ class RouteSettings(TypedDict, total=False):
     aliases: Sequence[str]
     default_task: str
     degradation: Sequence[str]
+    cache_policy: CachePolicy | None
+    similarity_min: float | None
     objective_availability_percent: float | None
     objective_first_token_p50_ms: int | None
     objective_first_token_p99_ms: int | None

@@ -236,6 +236,8 @@ def _owners(snapshot: ConfigSnapshot) -> dict[tuple[str, str], str]:
         "limits": snapshot.limits.values(),
         "budgets": snapshot.budgets.values(),
         "switches": snapshot.switches.values(),
+        "caches": snapshot.cache_policies.values(),
+        "purges": snapshot.purges.values(),
     }
     for noun, records in sections.items():
         owners.update({(noun, record.id): record.organisation_id for record in records})

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.db.models import (
+    Case,
     DurationField,
     Exists,
     ExpressionWrapper,
@@ -17,6 +18,7 @@ from django.db.models import (
     Q,
     QuerySet,
     Value,
+    When,
 )
 
 from controlplane.decisions.alert_kinds import (
@@ -52,6 +54,7 @@ def tell_due(now: datetime) -> int:
         is_silenced = Exists(silences_of_episode(now))
         fired = _locked(Episode.objects.filter(told_at__isnull=True, state=EpisodeState.OPEN.value))
         told = _tell(DeliveryKind.FIRED, fired.exclude(is_silenced), now, _at_once)
+        told += _tell(DeliveryKind.WORSENED, _worsened().exclude(is_silenced), now, _so_far)
         told += _tell(DeliveryKind.ESCALATED, _untaken(now).exclude(is_silenced), now, _next_step)
         told += _tell(DeliveryKind.REMINDED, _due_again(now).exclude(is_silenced), now, _so_far)
         recent = Q(resolved_at__gte=now - _END_TOLD_WITHIN, told_at__isnull=False)
@@ -86,6 +89,11 @@ def _told_of() -> QuerySet[Episode]:
     return Episode.objects.filter(state=EpisodeState.OPEN.value, told_at__isnull=False)
 
 
+def _worsened() -> QuerySet[Episode]:
+    """Alerts that were told, and became critical since."""
+    return _locked(_told_of().filter(worsened_at__isnull=False, worse_told_at__isnull=True))
+
+
 def _untaken(now: datetime) -> QuerySet[Episode]:
     """Alerts that nobody took up for as long as their rule waits for the next step."""
     following = RuleChannel.objects.filter(
@@ -118,8 +126,18 @@ def _wake(now: datetime) -> None:
 
 
 _MARKS: Mapping[DeliveryKind, Callable[[datetime], dict[str, object]]] = {
-    DeliveryKind.FIRED: lambda now: {"told_at": now, "reminded_at": now},
+    # what fires as what it became meanwhile isn't told as that again
+    DeliveryKind.FIRED: lambda now: {
+        "told_at": now,
+        "reminded_at": now,
+        "worse_told_at": Case(When(worsened_at__isnull=False, then=Value(now))),
+    },
     DeliveryKind.REMINDED: lambda now: {"reminded_at": now},
+    DeliveryKind.WORSENED: lambda now: {
+        "worse_told_at": now,
+        "told_at": now,
+        "reminded_at": now,
+    },
     DeliveryKind.ESCALATED: lambda now: {"escalated": F("escalated") + 1, "reminded_at": now},
     DeliveryKind.RESOLVED: lambda now: {"end_told_at": now},
 }

@@ -2,18 +2,18 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
 from hashlib import sha256
 from operator import attrgetter
 from typing import Any
 
-import msgspec
 import structlog
-from django.db import connection, transaction
-from django.db.models import Min, Model
+from django.db import transaction
+from django.db.models import Min
 
 from controlplane.decisions.budget_effects import effects_of
+from controlplane.decisions.cache_rollups import roll_up_caches
 from controlplane.decisions.journals import (
     Progress,
     advance,
@@ -27,6 +27,8 @@ from controlplane.decisions.rollups import (
     HourKey,
     MinuteKey,
     NamedKey,
+    PricedKey,
+    PricedSums,
     RollUps,
     RuleKey,
     Sums,
@@ -41,11 +43,14 @@ from controlplane.models.usage import (
     UsageHour,
     UsageMinute,
     UsageNamed,
+    UsagePriced,
 )
 from controlplane.selectors.usage_recording import get_names, get_zones, list_refused
 from controlplane.services.budget_accounts import add_spending, hold_counting, sum_spending
 from controlplane.services.budget_effects import add_effects
+from controlplane.services.cache_usage import add_cache_use
 from controlplane.services.requests import insert_requests
+from controlplane.services.upserts import add_up
 from inference.contract.events import End
 
 NO_STARTS: Mapping[str, int] = {}
@@ -53,6 +58,7 @@ NO_STARTS: Mapping[str, int] = {}
 log = structlog.get_logger(__name__)
 
 _SUMS = tuple(one.name for one in fields(Sums))
+_PRICED_SUMS = tuple(one.name for one in fields(PricedSums))
 _figures = attrgetter(*_SUMS)
 
 RULES_KEPT = timedelta(days=7)
@@ -91,20 +97,23 @@ def record_usage(
     """Record a batch in one transaction; what is in the ledger already changes nothing.
 
     `starts` are journals that have let go of their ends up to a number: no mark waits for those.
-    Every writer takes locks in one order: requests, minutes, rules, hours, days, names, budgets'
-    accounts, their effects, marks, each by key. All is summed before the first roll-up is written:
-    two recorders add to the same rows, and each waits from there on for the other's commit.
+    Every writer takes locks in one order: requests, minutes, rules, hours, days, names, versions,
+    budgets' accounts, their effects, caches, marks, each by key. All is summed before the first
+    roll-up is written: two recorders add to the same rows, and each waits from there on for the
+    other's commit.
     Raises what the database raises; then nothing of the batch is recorded.
     """
     with transaction.atomic():
         hold_counting()
         names = get_names(ids_in(ends))
         new = insert_requests(ends, names, now=now)
-        increments = roll_up(new, get_zones({end.origin.organisation_id for end in new}))
+        zones = get_zones({end.origin.organisation_id for end in new})
+        increments, caches = roll_up(new, zones), roll_up_caches(new, zones)
         spendings, effects = sum_spending(new), effects_of(new)
         add_increments(increments, {**names, **_route_names(new)})
         add_spending(spendings, now=now)
         add_effects(effects)
+        add_cache_use(caches)
         _set_aside(poisons, now)
         marks = _advance_marks(_told_of(ends, new, poisons), starts, now)
     return Recorded(requests=len(new), marks=marks)
@@ -191,18 +200,21 @@ def forget_rules(now: datetime) -> int:
 
 def add_increments(increments: RollUps, labels: Mapping[str, str]) -> None:
     """Add to every roll-up, in the order in which all writers do; inside a transaction."""
-    _upsert(UsageMinute, MinuteKey._fields, _rows(MinuteKey, increments.minutes))
+    minutes = _rows(MinuteKey, increments.minutes)
+    add_up(UsageMinute, MinuteKey._fields, minutes, sums=_SUMS)
     rules = [key._asdict() | {"requests": count} for key, count in increments.rules]
-    _upsert(RuleMinute, RuleKey._fields, rules, sums=("requests",))
-    _upsert(UsageHour, HourKey._fields, _rows(HourKey, increments.hours))
+    add_up(RuleMinute, RuleKey._fields, rules, sums=("requests",))
+    add_up(UsageHour, HourKey._fields, _rows(HourKey, increments.hours), sums=_SUMS)
     days = _rows(DayKey, increments.days)
     for row, (key, _) in zip(days, increments.days, strict=True):
         row["label"] = labels.get(key.value, "")
-    _upsert(UsageDay, DayKey._fields, days, label=True)
+    add_up(UsageDay, DayKey._fields, days, sums=_SUMS, label=True)
     if increments.named:
         refused = list_refused([key for key, _ in increments.named])
         capped = _rows(NamedKey, cap_named(increments.named, refused))
-        _upsert(UsageNamed, NamedKey._fields, capped)
+        add_up(UsageNamed, NamedKey._fields, capped, sums=_SUMS)
+    priced = [key._asdict() | asdict(sums) for key, sums in increments.priced]
+    add_up(UsagePriced, PricedKey._fields, priced, sums=_PRICED_SUMS)
 
 
 def _rows(kind: type[Any], sums: Iterable[tuple[Any, Sums]]) -> list[dict[str, object]]:
@@ -216,32 +228,6 @@ def _route_names(ends: Iterable[End]) -> dict[str, str]:
         for end in ends
         if end.origin.route_id is not None
     }
-
-
-def _upsert(
-    model: type[Model],
-    key: Sequence[str],
-    rows: Sequence[Mapping[str, object]],
-    *,
-    sums: Sequence[str] = _SUMS,
-    label: bool = False,
-) -> None:
-    """Add to the rows in the order given; the last label that isn't empty stays."""
-    if not rows:
-        return
-    table = model._meta.db_table
-    keys = ", ".join(key)
-    columns = ", ".join([keys, *sums, *(["label"] if label else [])])
-    changes = [f"{name} = {table}.{name} + EXCLUDED.{name}" for name in sums]
-    if label:
-        changes.append(f"label = COALESCE(NULLIF(EXCLUDED.label, ''), {table}.label)")
-    statement = (
-        f"INSERT INTO {table} ({columns}) SELECT {columns} "
-        f"FROM json_populate_recordset(NULL::{table}, %s::json) "
-        f"ON CONFLICT ({keys}) DO UPDATE SET {', '.join(changes)}"
-    )
-    with connection.cursor() as cursor:
-        cursor.execute(statement, [msgspec.json.encode(rows).decode()])
 
 
 def _set_aside(poisons: Sequence[Poison], now: datetime) -> None:

@@ -37,7 +37,8 @@ FROM (
     GROUP BY 1, 2, 3, 4
 ) AS one
 ON CONFLICT (organisation_id, day, dimension, value, project_id)
-DO UPDATE SET {", ".join(f"{name} = kept.{name} + EXCLUDED.{name}" for name in _SUMS)}
+DO UPDATE SET {", ".join(f"{name} = kept.{name} + EXCLUDED.{name}" for name in _SUMS)},
+    changed_at = statement_timestamp()
 """
 
 

@@ -10,6 +10,7 @@ from django.utils import timezone
 from controlplane.errors import ControlPlaneError
 from controlplane.services import own_costs, repricings
 
+_CANCELLED = "57014"
 _FOR_S = 60.0
 """Then another job goes on with it, so that no other waits for long."""
 
@@ -34,7 +35,7 @@ def reprice() -> str | None:
     """Go on with the repricing that has waited longest; returns its id.
 
     One that can't be done ends as failed. What the database couldn't do for now is tried again
-    when all others had their turn.
+    when all others had their turn, and a page that took too long by smaller ones.
     """
     with repricings.sole_job() as is_sole:
         job_id = repricings.take_next() if is_sole else None
@@ -48,8 +49,10 @@ def reprice() -> str | None:
             pass  # the page that was under way is done again by the next job
         except ControlPlaneError as error:
             repricings.give_up(job_id, error.detail)
-        except (InterfaceError, OperationalError):
-            raise
+        except (InterfaceError, OperationalError) as error:
+            if getattr(error.__cause__, "sqlstate", None) != _CANCELLED:
+                raise
+            repricings.slow_down(job_id)
         except Exception:
             repricings.give_up(job_id, "An error of ours ended it; the log has more.")
             raise

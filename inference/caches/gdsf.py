@@ -15,7 +15,7 @@ from inference.contract.kinds import CacheTier
 from inference.contract.vitals import TOP_ENTRIES_TOLD, TopEntry
 
 OVERHEAD_BYTES = 1_200
-"""Of an entry beside its body: key, values, its place in table and heap, as measured."""
+"""Of an entry beside its body: key, values, its place in table and heap. 820 were measured."""
 
 _NANOUSD_PER_TOKEN = 1_000
 """What a token is taken to be worth where it has no price: a dollar a million."""

@@ -1,7 +1,8 @@
 """Bytes of every shared document and back. Each carries its version; old ones decode for ever.
 
-A document is `{"v": 1, "d": …}`. Readers ignore fields they do not know; a version that would be
-misread by an old reader gets a new number and its own entry in `_READERS`.
+A document is `{"v": 1, "d": …}`; one that comes where ends do and is none says its kind as `k`.
+Readers ignore fields they do not know; a version that would be misread by an old reader gets a new
+number and its own entry in `_READERS`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,6 +24,7 @@ class CodecError(ValueError):
 class _Envelope(msgspec.Struct):
     v: int
     d: msgspec.Raw
+    k: str = ""
 
 
 Reader = Callable[[bytes], Any]
@@ -59,6 +61,7 @@ _READERS: Mapping[tuple[str, int], Reader] = {
     ("manifest", 1): _reader(snapshot.Manifest),
     ("opening", 1): _reader(events.Opening),
     ("end", 1): _reader(events.End),
+    ("feedback", 1): _reader(events.Feedback),
     ("directory", 1): _reader(fleet.Directory),
     ("vitals", 1): _reader(vitals.Vitals),
     **{(f"section:{noun}", 1): _each(record) for noun, record in _SECTION_RECORDS.items()},
@@ -76,8 +79,14 @@ def _write(document: object, encode: Callable[[object], bytes] = _encode) -> byt
 
 
 def _read(kind: str, data: bytes) -> Any:
+    return _read_kind(data, lambda _: kind)
+
+
+def _read_kind(data: bytes, kind_of: Callable[[_Envelope], str]) -> Any:
+    kind = "document"
     try:
         envelope = _envelope.decode(data)
+        kind = kind_of(envelope)
         reader = _READERS.get((kind, envelope.v))
         if reader is None:
             raise CodecError(f"no reader for {kind} version {envelope.v}")
@@ -122,17 +131,20 @@ def decode_manifest(data: bytes) -> snapshot.Manifest:
 
 
 _OPEN_EVENT = b'{"v":%d,"d":' % VERSION
+_OPEN_FEEDBACK = b'{"v":%d,"k":"feedback","d":' % VERSION
 _encode_event_into = msgspec.json.Encoder().encode_into
 
 
-def encode_event(value: events.Opening | events.End) -> bytes:
+def encode_event(value: events.Fact) -> bytes:
     """Encode a fact on one line, without a line end."""
+    if isinstance(value, events.Feedback):
+        return b"%b%b}" % (_OPEN_FEEDBACK, _encode_unordered(value))
     return _write(value, _encode_unordered)
 
 
 def add_event(
     lines: bytearray,
-    value: events.Opening | events.End,
+    value: events.Fact,
     *,
     mark: bytes,
     journal: str = "",
@@ -140,14 +152,15 @@ def add_event(
 ) -> None:
     """Add a fact's line to others: after a mark, and with its place in a journal if it has one.
 
-    An end that is given one must not have another: that is a ValueError. After any error the lines
+    One that is given one must not have another: that is a ValueError. After any error the lines
     hold some of it.
     """
-    lines += mark + _OPEN_EVENT
+    is_feedback = type(value) is events.Feedback
+    lines += mark + (_OPEN_FEEDBACK if is_feedback else _OPEN_EVENT)
     _encode_event_into(value, lines, -1)
     if seq:
-        if isinstance(value, events.End) and value.seq:
-            raise ValueError("the end has a number already")
+        if isinstance(value, events.Numbered) and value.seq:
+            raise ValueError("it has a number already")
         lines[-1:] = b',"journal":"%b","seq":%d}}\n' % (journal.encode(), seq)
     else:
         lines += b"}\n"
@@ -160,6 +173,14 @@ def decode_opening(data: bytes) -> events.Opening:
 
 def decode_end(data: bytes) -> events.End:
     value: events.End = _read("end", data)
+    return value
+
+
+def decode_numbered(data: bytes) -> events.Numbered:
+    """Decode what comes where ends do: an end, or feedback."""
+    value: events.Numbered = _read_kind(
+        data, lambda envelope: "feedback" if envelope.k == "feedback" else "end"
+    )
     return value
 
 

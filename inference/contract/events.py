@@ -200,3 +200,34 @@ class End:
     seq: int = 0
     cache: CacheUse | None = None
     exposures: tuple[Exposure, ...] = ()
+
+
+@terse
+class Feedback:
+    """What somebody says of the answer to a request; it goes the way of an end, and is one of those
+    that `seq` counts.
+
+    `event_id` is the same for all that one `rater` (whom the caller names; None is the caller) says
+    of one request: of several the newest counts. `score` is from -1 to 1, `is_completed` whether
+    the task was. Whether there was such a request of this organisation is for the ledger to know.
+    """
+
+    event_id: str
+    at_ms: int
+    organisation_id: str
+    project_id: str
+    key_id: str
+    gateway: str
+    request_id: str
+    rater: str | None = None
+    score: float | None = None
+    label: str | None = None
+    comment: str | None = None
+    is_completed: bool | None = None
+    journal: str = ""
+    seq: int = 0
+
+
+Fact = Opening | End | Feedback
+Numbered = End | Feedback
+"""What journals count, the stream carries and the recorder writes down."""

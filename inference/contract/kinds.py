@@ -166,6 +166,15 @@ class BudgetAction(Kind):
     NOTIFY = "notify"
 
 
+class RefusalReason(Kind):
+    """Why a request was turned away before any pool saw it; what its caller got wrong is none."""
+
+    BUDGET = "budget"
+    LIMIT = "limit"
+    SWITCH = "switch"
+    CAPACITY = "capacity"
+
+
 class ProofVerdict(Kind):
     """What a gateway process did with a made-up request under a copy of a budget that has next to
     nothing left: refused it, made it wait, would have sent it to the cheaper model, or let it in.

@@ -249,6 +249,8 @@ MAX_RAMP_STEPS = 50
 MAX_RUNNING_EXPERIMENTS = 10
 """On one route: each is looked at for each of its requests."""
 MAX_PARAMETERS = 20
+MAX_COMMENT_BYTES = 1_024
+"""Of what somebody writes about an answer."""
 MAX_PARAMETER_CHARS = 4_096
 PARAMETER_PATTERN = r"^[a-z][a-z0-9_]{0,63}$"
 FIXED_MEMBERS = frozenset(
@@ -260,6 +262,8 @@ FIXED_MEMBERS = frozenset(
     )
 )
 """Members of a body that no variant may replace: by them a request is read, routed and bounded."""
+ANSWER_BOUNDS = frozenset(("max_tokens", "max_completion_tokens", "max_output_tokens"))
+"""Members that bound an answer, by any endpoint's word for it: a variant only lowers what is so."""
 
 PRICE_FIELDS = (
     "input_nanousd_per_mtok",

@@ -36,7 +36,8 @@ class Traffic:
     errors. Histograms are `decisions.histograms`': milliseconds from arrival to first content, and
     milliseconds for each output token after the first. Money is what was booked, in nano-USD; the
     requests without a price, or without a count of tokens, are counted instead. `shed` counts by
-    class the requests that were sent away for want of room.
+    class the requests that were sent away for want of room, `refused` by reason all that were
+    turned away before any pool saw them.
     """
 
     at: int
@@ -53,6 +54,7 @@ class Traffic:
     first_token_ms: Mapping[int, int] = field(default_factory=dict)
     output_token_ms: Mapping[int, int] = field(default_factory=dict)
     shed: Mapping[str, int] = field(default_factory=dict)
+    refused: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

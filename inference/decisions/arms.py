@@ -6,6 +6,7 @@ variant's targets fail, its experiment's control takes their place and nobody el
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from hashlib import blake2b
 
 from inference.contract.events import Exposure
 from inference.contract.snapshot import RouteRecord, TargetRecord, VariantRecord
@@ -84,9 +85,17 @@ def cache_policy_of(route: RouteRecord, assignments: Assignments) -> str | None:
 def cache_part_of(assignments: Assignments) -> str:
     """What keeps answers of different variants apart: "" of a request that has none.
 
-    An answer by a control that stood in belongs to no part and may not be kept.
+    A variant that has other parameters than before has another part. An answer by a control that
+    stood in belongs to no part and may not be kept.
     """
-    return "/".join([one.variant.id for one in assignments if one.variant is not None])
+    return "/".join([_part_of(one.variant) for one in assignments if one.variant is not None])
+
+
+def _part_of(variant: VariantRecord) -> str:
+    if not (variant.parameters or variant.prompt_version_id):
+        return variant.id
+    changed = (variant.prompt_version_id, sorted(variant.parameters.items()))
+    return f"{variant.id}.{blake2b(repr(changed).encode(), digest_size=8).hexdigest()}"
 
 
 def exposures_of(

@@ -63,8 +63,7 @@ def _findings_in_policy(snapshot: ConfigSnapshot, policy: CachePolicyRecord) -> 
 
 
 def _findings_in_tiers(policy: CachePolicyRecord) -> Iterator[Finding]:
-    if not policy.tiers:
-        yield "tiers", "required", "A policy needs at least one tier."
+    # one without any only tells what repeats
     if len(set(policy.tiers)) < len(policy.tiers):
         yield "tiers", "duplicate", "A tier is listed twice."
     kept = {CacheTier.LOCAL, CacheTier.SHARED}

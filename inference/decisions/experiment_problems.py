@@ -9,6 +9,7 @@ import msgspec
 
 from inference.contract.kinds import ExperimentMode, ExperimentUnit
 from inference.contract.params import (
+    ANSWER_BOUNDS,
     EXPERIMENT_BOUNDS,
     FIXED_MEMBERS,
     MAX_PARAMETER_CHARS,
@@ -41,6 +42,7 @@ from inference.decisions.route_problems import findings_in_match, findings_in_ta
 
 _LAYER = re.compile(NAME_PATTERN)
 _PARAMETER = re.compile(PARAMETER_PATTERN)
+_COUNT = re.compile(r"[1-9][0-9]{0,8}")
 _parsed = msgspec.json.Decoder().decode
 
 Running = dict[tuple[str, str], list[ExperimentRecord]]
@@ -187,6 +189,8 @@ def _findings_in_parameters(variant: VariantRecord) -> Iterator[Finding]:
             yield place, "out_of_range", message
         elif not _is_json(text):
             yield place, "invalid", "It is a value in JSON."
+        elif name in ANSWER_BOUNDS and not _COUNT.fullmatch(text):
+            yield place, "invalid", "It is a whole number of at least 1."
 
 
 def _is_json(text: str) -> bool:

@@ -13,17 +13,22 @@ from inference.contract.kinds import ExperimentUnit
 from inference.contract.params import WHOLE_BP
 from inference.contract.snapshot import ExperimentRecord, VariantRecord
 from inference.contract.values import frozen
+from inference.decisions.endpoints import GENERATING, READING
 from inference.decisions.rules import Circumstances, fits
 
 _BITS = 53
 """All that a float tells apart."""
 _STEPS = 2.0**_BITS
 
+_TESTED = GENERATING | READING
+"""The others ask no model for anything."""
+
 
 class Unexposed(StrEnum):
     """Why a request takes no part in an experiment that runs on its route."""
 
     OVER = "over"
+    ENDPOINT = "endpoint"
     TARGET_ASKED_FOR = "target_asked_for"
     OTHER_REQUESTS = "other_requests"
     NO_UNIT = "no_unit"
@@ -60,6 +65,8 @@ def _assigned(experiment: ExperimentRecord, case: Circumstances, u: float) -> As
     at = case.at
     if experiment.ends_at is not None and experiment.ends_at <= at:
         return Assignment(experiment, why_not=Unexposed.OVER)
+    if case.facts.endpoint not in _TESTED:
+        return Assignment(experiment, why_not=Unexposed.ENDPOINT)
     if case.facts.target_id is not None:
         return Assignment(experiment, why_not=Unexposed.TARGET_ASKED_FOR)
     if experiment.when is not None and not fits(experiment.when, case):

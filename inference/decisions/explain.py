@@ -72,7 +72,8 @@ class TargetVerdict:
 
     `place` is its place in the plan from 0, None if it has none; then `left_out` says why, unless
     its weight is 0. `share` is how often a request like this goes there. `bridge` is the endpoint
-    in whose words it is asked there, if its pool doesn't have the request's own.
+    in whose words it is asked there, if its pool doesn't have the request's own. One that
+    `stands_in` is the control's, in case the variant's fail.
     """
 
     target: TargetRecord
@@ -83,6 +84,7 @@ class TargetVerdict:
     max_context_tokens: int | None = None
     workers: tuple[WorkerVerdict, ...] = ()
     bridge: Endpoint | None = None
+    stands_in: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,6 +351,7 @@ def _targets(
                 None if planned is None else planned.max_context_tokens,
                 () if planned is None else workers,
                 None if planned is None else planned.bridge,
+                stands_in=planned is not None and planned.stands_in,
             )
         )
     return tuple(verdicts)

@@ -19,7 +19,7 @@ from inference.contract.snapshot import (
     SwitchRecord,
     TargetRecord,
 )
-from inference.contract.values import frozen
+from inference.contract.values import changed, frozen
 from inference.decisions.arms import arm_of
 from inference.decisions.cost import bound_output_tokens, cost_at_most
 from inference.decisions.endpoints import EVERYTHING, Offers, misfit
@@ -208,15 +208,30 @@ def plan_request(
         line_up = ground.line_up(route, rule, endpoint, may_bridge=may_bridge, arm=arm)
     rule_id = None if rule is None else rule.id
     if line_up.chosen and not line_up.fitting:
-        if line_up.unreached:
-            code, message, param = RefusalCode.NOT_BRIDGEABLE, "", None
-        else:
-            asked = replace(route, targets=line_up.chosen)
-            message = misfit(snapshot, asked, endpoint, offers=offers)
-            code, param = RefusalCode.WRONG_ENDPOINT, "model"
-        return Refusal(code, route, message, rule_id=rule_id, param=param, assignments=assignments)
+        found = _unfit(snapshot, route, line_up, endpoint, offers=offers)
+        return replace(found, rule_id=rule_id, assignments=assignments)
     plan = _plan(snapshot, identity, route, standing, line_up, request, rule_id, now=now, u=u)
-    return replace(plan, assignments=assignments) if assignments else plan
+    if not assignments:
+        return plan
+    if isinstance(plan, Refusal):
+        return replace(plan, assignments=assignments)
+    return changed(plan, assignments=assignments)
+
+
+def _unfit(
+    snapshot: ConfigSnapshot,
+    route: RouteRecord,
+    line_up: LineUp,
+    endpoint: Endpoint,
+    *,
+    offers: Offers,
+) -> Refusal:
+    """The refusal of a request that none of the chosen targets answers."""
+    if line_up.unreached:
+        return Refusal(RefusalCode.NOT_BRIDGEABLE, route)
+    asked = replace(route, targets=line_up.chosen)
+    message = misfit(snapshot, asked, endpoint, offers=offers)
+    return Refusal(RefusalCode.WRONG_ENDPOINT, route, message, param="model")
 
 
 def _plan(

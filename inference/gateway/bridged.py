@@ -29,6 +29,7 @@ from inference.errors import UpstreamBadAnswer
 from inference.gateway.chunks import ChunkReader
 from inference.gateway.schemas import InferenceRequest
 from inference.gateway.streaming import BadFrame, StreamFilter
+from inference.gateway.variants import varied
 from inference.workers.base import USUAL_REASONING, BackendTraits
 from inference.workers.registry import OFFERS
 
@@ -59,7 +60,8 @@ def within_reach(
     if isinstance(plan, Refusal) or all(one.bridge is None for one in plan.targets):
         return plan
     try:
-        in_other_words(exchange, request)
+        for is_stood_in in {one.stands_in for one in plan.targets if one.bridge is not None}:
+            in_other_words(exchange, varied(plan, request, is_stood_in=is_stood_in))
     except Untranslatable as problem:
         assert exchange.snapshot is not None
         assert exchange.identity is not None

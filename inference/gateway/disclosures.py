@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from inference.contract.kinds import Scope
 from inference.gateway.headers import Headers
+from inference.gateway.variants import variant_headers
 
 if TYPE_CHECKING:
     from inference.gateway.exchange import Exchange
@@ -18,6 +19,8 @@ def disclosed(exchange: "Exchange") -> Headers:
     if exchange.caching is not None:
         headers += exchange.caching.headers(exchange)
     attempts, identity = exchange.attempts, exchange.identity
+    if exchange.assignments and identity is not None and Scope.DEBUG in identity.scopes:
+        headers += variant_headers(exchange)
     if identity is None or not attempts:
         return headers
     planned = attempts[-1].planned

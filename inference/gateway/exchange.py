@@ -4,16 +4,12 @@ import asyncio
 from collections.abc import Sequence
 
 from inference.contract.events import End, Origin
-from inference.contract.kinds import (
-    Accounting,
-    DegradationStep,
-    Endpoint,
-    Outcome,
-)
+from inference.contract.kinds import Accounting, DegradationStep, Endpoint, Outcome
 from inference.contract.shapes import shaped
 from inference.contract.snapshot import KeyRecord, RouteRecord
 from inference.decisions.dispatch import Tried, is_repeat
 from inference.decisions.endpoints import BRIDGES, GENERATING
+from inference.decisions.experiments import Assignment
 from inference.decisions.facts import RequestFacts, standing_of
 from inference.decisions.groundwork import Way
 from inference.decisions.plan import Plan, Refusal, plan_request
@@ -41,6 +37,7 @@ from inference.gateway.refusals import refusal_of
 from inference.gateway.schemas import InferenceRequest, parse_request
 from inference.gateway.services import Services
 from inference.gateway.turns import place_in_turn, still_on, turn_record
+from inference.gateway.variants import opened, settled
 from inference.journal import JournalUnavailable
 from inference.limits.admissions import Admission
 from inference.queues.room import Silence
@@ -77,6 +74,7 @@ class Exchange:
     caching: Caching | None = None
     is_out_of_retries = False
     tokens_not_generated: int | None = None
+    assignments: tuple[Assignment, ...] = ()
 
     def __init__(self, services: Services, downstream: Downstream, *, endpoint: Endpoint) -> None:
         self.services = services
@@ -140,6 +138,8 @@ class Exchange:
         if self.endpoint in BRIDGES:
             decided = within_reach(self, request, decided)
         self._route, self._rule_id = decided.route, decided.rule_id
+        if decided.assignments:
+            self.assignments = decided.assignments
         if isinstance(decided, Refusal):
             raise refusal_of(decided, now=now)
         self.plan = decided
@@ -248,6 +248,7 @@ class Exchange:
             plan=plan,
             attempt=attempt,
             client_request_id=self.downstream.headers.client_request_id,
+            exposures=opened(self) if self.assignments else (),
         )
         try:
             await self.services.books.open(opening)
@@ -354,6 +355,7 @@ class Exchange:
             None if self.plan is None else self.plan.output_tokens_max,
             self.downstream.headers.client_request_id,
             self.decision(),
+            exposures=settled(self, outcome) if self.assignments else (),
             cache=None if self.caching is None else self.caching.use(self),
         )
 

@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from inference.contract.events import Opening, Origin
+from inference.contract.events import Exposure, Opening, Origin
 from inference.contract.kinds import Endpoint
 from inference.contract.sealing import without_secrets
 from inference.contract.snapshot import ConfigSnapshot, KeyRecord, RouteRecord
@@ -78,6 +78,7 @@ def opening_record(
     plan: Plan,
     attempt: Attempt,
     client_request_id: str | None,
+    exposures: tuple[Exposure, ...] = (),
 ) -> Opening:
     """What it takes to close an attempt whose gateway died."""
     planned = attempt.planned
@@ -96,6 +97,7 @@ def opening_record(
         planned.cost_max_nanousd,
         attempt.number,
         client_request_id,
+        exposures,
     )
 
 

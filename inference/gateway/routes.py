@@ -9,6 +9,7 @@ from inference.gateway.downstream import Downstream
 from inference.gateway.handlers.chat import complete_chat
 from inference.gateway.handlers.completions import complete_text
 from inference.gateway.handlers.embeddings import embed
+from inference.gateway.handlers.feedback import take_feedback
 from inference.gateway.handlers.health import answer_health, answer_ready
 from inference.gateway.handlers.messages import answer_messages, count_tokens
 from inference.gateway.handlers.models import list_models
@@ -36,6 +37,7 @@ ROUTES: Mapping[str, Mapping[str, Handler]] = {
     **{path: {"POST": HANDLERS[endpoint]} for endpoint, path in PATHS.items()},
     **{path: {"POST": HANDLERS[endpoint]} for path, endpoint in OTHER_PATHS.items()},
     "/v1/models": {"GET": list_models},
+    "/v1/feedback": {"POST": take_feedback},
     "/health": {"GET": answer_health, "HEAD": answer_health},
     "/ready": {"GET": answer_ready, "HEAD": answer_ready},
 }

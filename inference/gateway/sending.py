@@ -12,6 +12,7 @@ from inference.gateway.exchange import Exchange
 from inference.gateway.failures import failure_of_refusal, failure_of_status
 from inference.gateway.headers import upstream_headers, upstream_request_id
 from inference.gateway.schemas import InferenceRequest, upstream_body
+from inference.gateway.variants import varied
 from inference.workers.answers import Answer
 from inference.workers.base import BackendTraits
 from inference.workers.connections import Request
@@ -95,7 +96,10 @@ async def ask(
     pulse: Pulse | None,
 ) -> Answer:
     """Send the request to the attempt's worker; its answer begins well, or UpstreamError."""
-    address, pool, bridge = attempt.address, attempt.planned.pool, attempt.planned.bridge
+    planned, plan = attempt.planned, exchange.plan
+    address, pool, bridge = attempt.address, planned.pool, planned.bridge
+    if exchange.assignments and plan is not None:
+        request = varied(plan, request, is_stood_in=planned.stands_in)
     if bridge is not None:
         request = in_other_words(exchange, request, traits).asked
     callers, number = exchange.downstream.headers, attempt.number

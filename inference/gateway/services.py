@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from inference.caches.chain import Caches
-from inference.contract.events import End, Opening
+from inference.contract.events import Numbered, Opening
 from inference.contract.snapshot import ConfigSnapshot
 from inference.decisions.groundwork import Groundwork
 from inference.fleet.registry import FleetRegistry
@@ -64,7 +64,7 @@ class Books(Protocol):
 
     def open(self, opening: Opening) -> Awaitable[object]: ...
 
-    def close(self, end: End) -> Awaitable[object]: ...
+    def close(self, end: Numbered) -> Awaitable[object]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from inference.contract.events import End
 from inference.contract.kinds import Outcome, PriorityClass
 from inference.contract.vitals import TRAFFIC_BUCKET_S, TRAFFIC_BUCKETS_KEPT, Traffic
 from inference.decisions.histograms import bucket_of
-from inference.decisions.outcomes import is_failure
+from inference.decisions.outcomes import is_failure, reason_of
 from inference.errors import ErrorCode
 
 REPORTED_S = float(TRAFFIC_BUCKET_S * TRAFFIC_BUCKETS_KEPT)
@@ -39,6 +39,7 @@ class _Counts:
     first_token_ms: dict[int, int] = field(default_factory=dict)
     output_token_ms: dict[int, int] = field(default_factory=dict)
     shed: dict[str, int] = field(default_factory=dict)
+    refused: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -84,6 +85,8 @@ class TrafficCounter:
         counts.requests += 1
         if end.outcome is not Outcome.OK:
             _add_failure(counts, end)
+            if not charges and (reason := reason_of(end.error_code)) is not None:
+                counts.refused[reason.value] = counts.refused.get(reason.value, 0) + 1
         has_unknown_cost = False
         for charge in charges:
             usage, cost, its = charge.usage, charge.cost_nanousd, counts
@@ -178,4 +181,5 @@ def _record(at: int, place: _Place, counts: _Counts) -> Traffic:
         first_token_ms=dict(counts.first_token_ms),
         output_token_ms=dict(counts.output_token_ms),
         shed=dict(counts.shed),
+        refused=dict(counts.refused),
     )

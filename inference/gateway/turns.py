@@ -19,6 +19,7 @@ from inference.gateway.attempts import Attempt
 from inference.gateway.dispatch import Placement, Prompt
 from inference.gateway.refusals import refusal_of
 from inference.gateway.trimming import may_be_trimmed, trimmed
+from inference.gateway.variants import of_one_variant
 from inference.observability.queue_metrics import Shed
 from inference.queues.tickets import Ticket
 
@@ -117,6 +118,8 @@ def take_hedge(exchange: "Exchange", plan: Plan, tried: Sequence[Tried]) -> Atte
     if isinstance(left, Refusal):
         return None
     plan = left
+    if exchange.assignments:
+        plan = of_one_variant(plan, exchange.attempts[-1].planned)
     rooms = dispatcher.free_rooms(plan, tried, now_s=started.mono_s)
     if not rooms or is_repeat(rooms, tried) or rooms[0].is_panic or _is_busy(exchange, plan):
         return None

@@ -18,6 +18,7 @@ from prometheus_client.core import (
 
 from inference.contract.kinds import Outcome
 from inference.observability.cache_metrics import CacheMetrics
+from inference.observability.experiment_metrics import ExperimentMetrics
 from inference.observability.helper_metrics import HelperMetrics, HelperReading
 from inference.observability.queue_metrics import QueueMetrics
 
@@ -97,6 +98,7 @@ class GatewayMetrics:
         )
         self._registry = registry
         self.queue = QueueMetrics(registry)
+        self.experiments = ExperimentMetrics(registry)
         self.caches = CacheMetrics(registry)
         self._failed_attempts = Counter(
             "headworks_gateway_failed_attempts",

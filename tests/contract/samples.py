@@ -11,6 +11,7 @@ from inference.contract.events import (
     Charge,
     End,
     Exposure,
+    Feedback,
     Opening,
     Origin,
     PriceUsed,
@@ -182,6 +183,22 @@ REFUSED_END = End(
     total_ms=0.5,
     error_code="model_not_found",
 )
+FEEDBACK = Feedback(
+    event_id="fbk_00",
+    at_ms=1_764_500_009_000,
+    organisation_id="org_a",
+    project_id="proj_a",
+    key_id="0123456789abcdefghjkmnpqrs",
+    gateway="gw-1",
+    request_id="req_01kb7",
+    rater="customer 7",
+    score=-0.5,
+    label="wrong",
+    comment="It is not so.",
+    is_completed=False,
+    journal="jnl_00",
+    seq=43,
+)
 DIRECTORY = Directory(
     fencing_token=4,
     generation=19,
@@ -321,6 +338,7 @@ DOCUMENTS = (
     Document("end", END, codec.encode_event, codec.decode_end),
     Document("end-cached", CACHED_END, codec.encode_event, codec.decode_end),
     Document("end-refused", REFUSED_END, codec.encode_event, codec.decode_end),
+    Document("feedback", FEEDBACK, codec.encode_event, codec.decode_numbered),
     Document("directory", DIRECTORY, codec.encode_directory, codec.decode_directory),
     Document("vitals", VITALS, codec.encode_vitals, codec.decode_vitals),
 )

@@ -87,7 +87,7 @@ OLD_FILES = {
 # what these hold is data, not fields
 MAPPINGS = {
     *("sections", "engine_arguments", "inflight", "decision"),
-    *("failures", "first_token_ms", "output_token_ms"),
+    *("failures", "first_token_ms", "output_token_ms", "refused"),
     *("worker_restarts", "prefill_tokens", "breakers"),
     *("queued", "oldest_wait_ms", "degraded", "shed", "ttl_s", "parameters"),
 }

@@ -12,7 +12,10 @@ from inference.workers.answers import Answer
 
 OTHERS = 100
 # what few requests set
-RARE = {"is_out_of_retries", "tokens_not_generated", "is_paused", "_error", "_fault", "_is_interim"}
+RARE = {
+    *("is_out_of_retries", "tokens_not_generated", "assignments"),
+    *("is_paused", "_error", "_fault", "_is_interim"),
+}
 
 
 class Plain:

@@ -1,6 +1,7 @@
 """The upgrade sums from the ledger what the recorder would have counted."""
 
 import random
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -10,8 +11,9 @@ from django.db import connection
 from django.db.models import Sum
 from django.utils import timezone
 
-from controlplane.models import UsageDay, UsageHour, UsageNamed
+from controlplane.models import UsageDay, UsageHour, UsageNamed, UsagePriced
 from controlplane.services.actors import Actor
+from controlplane.services.corrections import create_correction
 from controlplane.services.organisations import create_organisation, update_organisation
 from controlplane.services.usage import record_usage
 from inference.contract.events import Usage
@@ -28,9 +30,14 @@ THEN = date(2026, 10, 1)
 
 def rows() -> dict[str, Any]:
     return {
-        model.__name__: sorted(model.objects.values_list(), key=repr)
-        for model in (UsageHour, UsageDay, UsageNamed)
+        model.__name__: sorted(model.objects.values_list(*columns(model)), key=repr)
+        for model in (UsageHour, UsageDay, UsageNamed, UsagePriced)
     }
+
+
+def columns(model: Any) -> list[str]:
+    """All that is counted, but not when."""
+    return [one.name for one in model._meta.concrete_fields if one.name != "changed_at"]
 
 
 def make_ends(home: str) -> list[Any]:
@@ -114,3 +121,19 @@ def keeps_older_days(actor: Actor, home: str) -> None:
         update_organisation(actor, organisation_id=home, changes={"time_zone": zone})
         assert UsageDay.objects.aggregate(Sum("attempts"), Sum("cost_nanousd")) == summed
         assert [row.attempts for row in older.all()] == [row.attempts for row in kept]
+
+
+def test_an_upgrade_takes_corrections_in(actor: Actor) -> None:
+    home = create_organisation(actor, name="Old")
+    team = home.teams.get()
+    record_usage(make_ends(home.pk), now=timezone.now())
+    finance = replace(actor, reason="it was wrong")
+    for amount in (-100, 30):
+        create_correction(
+            finance, organisation=home, amount_nanousd=amount, subject="team", subject_id=team.pk
+        )
+    counted = rows()["UsagePriced"]
+    assert [row.cost_nanousd for row in UsagePriced.objects.filter(team_id=team.pk)] == [-70]
+    call_command("migrate", "controlplane", "0022", verbosity=0)
+    call_command("migrate", verbosity=0)
+    assert rows()["UsagePriced"] == counted

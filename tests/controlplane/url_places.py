@@ -13,12 +13,30 @@ ADMINS = frozenset({"admin", "platform admin"})
 ROOT = frozenset({"platform admin"})
 OUTSIDERS = frozenset({"none", "admin of b"})
 CALLERS = (*sorted(OF_A), *sorted(OUTSIDERS), "nobody")
-BETWEEN = frozenset({"operator", "finance", "admin"})
-"""Where all may read these read like viewer and platform admin: reading asks not which role."""
+WEAKER: Mapping[str, frozenset[str]] = {
+    "viewer": frozenset(),
+    "operator": frozenset({"viewer"}),
+    "finance": frozenset({"viewer"}),
+    "admin": frozenset({"viewer", "operator", "finance"}),
+}
+"""Roles of the whole organisation: each may what its weaker ones may, and more."""
 
 ANYBODY = OF_A | OUTSIDERS | {"nobody"}
 KNOWN = OF_A | OUTSIDERS
 WITH_A_ROLE = OF_A | {"admin of b"}
+
+
+def is_implied(caller: str, who_may: frozenset[str]) -> bool:
+    """Whether the answer to one of another role says what this one's would be.
+
+    What a weaker role may needn't be asked for a stronger one, nor what a stronger one may not for
+    a weaker one; the last to be asked is always there, and so is the platform's administrator.
+    """
+    if caller not in WEAKER:
+        return False
+    if caller in who_may:
+        return bool(WEAKER[caller] & who_may)
+    return any(caller in weaker and role not in who_may for role, weaker in WEAKER.items())
 
 
 @dataclass(frozen=True)
@@ -44,6 +62,8 @@ NOUNS: Mapping[str, Noun] = {
     # those here are of the canary project and of the key in it
     "limit": Noun(OF_A, OPERATORS),
     "budget": Noun(OF_A, FINANCE),
+    "cache-policy": Noun(OF_A, OPERATORS),
+    "purge": Noun(WHOLE, OPERATORS),
     "switch": Noun(OF_A, OPERATORS),
     "replay": Noun(WHOLE, OPERATORS),
     # whoever reads them may ask for one
@@ -64,7 +84,7 @@ NOUNS: Mapping[str, Noun] = {
 }
 # What isn't one row of a noun: who gets an answer that isn't a refusal.
 PLACES: Mapping[str, frozenset[str]] = {
-    **dict.fromkeys(("status", "api-schema", "api-docs"), ANYBODY),
+    **dict.fromkeys(("status", "metrics", "api-schema", "api-docs"), ANYBODY),
     "slack-acts": frozenset(),
     "api-me": KNOWN,
     "me": KNOWN,
@@ -95,6 +115,10 @@ PLACES: Mapping[str, frozenset[str]] = {
     "api-attention": WHOLE | {"admin of b"},
     "api-gateway-list": WITH_A_ROLE,
     "gateways": ADMINS | {"admin of b"},
+    **dict.fromkeys(
+        ("cache-savings", "api-cache-policy-savings", "api-cache-policy-false-hits"),
+        WHOLE | {"admin of b"},
+    ),
     "system": ADMINS | {"admin of b"},
     "api-system": ADMINS | {"admin of b"},
 }
@@ -108,4 +132,5 @@ WRITERS: Mapping[tuple[str, str], frozenset[str]] = {
     ("project", "create"): OPERATORS,
     ("key", "create"): OPERATORS,
     ("statement", "reopen"): ADMINS,
+    ("request", "wrong-answer"): OPERATORS,
 }

@@ -35,3 +35,11 @@ def money_rows(admin: Caller) -> dict[str, str]:
         "repricing": admin.made("/repricings/", period)["id"],
         "correction": admin.made("/corrections/", amount)["id"],
     }
+
+
+def cache_rows(admin: Caller) -> dict[str, str]:
+    """The ids of a cache policy and of a purge."""
+    return {
+        "cache-policy": admin.made("/caches/", {"name": "canary-answers"})["id"],
+        "purge": admin.made("/purges/", {"kind": "tag", "value": "canary"})["id"],
+    }

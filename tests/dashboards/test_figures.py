@@ -130,6 +130,22 @@ def test_the_longest_wait_is_a_line_of_the_pool() -> None:
     assert figure["layout"]["yaxis"]["range"] == [0, 4_200.0 * 1.08]
 
 
+def test_who_was_turned_away_is_told_apart_by_reason_and_the_rest_is_left() -> None:
+    none = replace(
+        traffic(requests_per_s=(4.0, 1.0, None, 0.0)),
+        key="",
+        label="Refused, no pool",
+        refused_per_s={"budget": (3.0, 0.0, None, 0.0), "limit": (0.0, 1.0, None, 0.0)},
+    )
+    pool = replace(traffic(), key="pool_a", label="a")
+    figure = drawn(PanelKind.REQUESTS, covered=GAP, pools=(pool, none))
+    told = {name: (values, slot) for name, values, slot in lines_of(figure)}
+    assert told["Refused by a budget"] == ([3.0, 0.0, None, 0.0], 6)
+    assert told["Refused by a limit"] == ([0.0, 1.0, None, 0.0], 4)
+    assert told["Refused, no pool"][0] == [1.0, 0.0, None, 0.0]
+    assert "Switched off" not in told
+
+
 def test_who_was_sent_away_is_stacked_by_class() -> None:
     shed = {
         "batch": (0.0, 2.0, None, 1.0),

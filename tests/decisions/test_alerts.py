@@ -1,11 +1,12 @@
 """When an alert fires and ends, by exact times; and that a past is judged by the same steps."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.decisions.alert_kinds import condition_words, place_words, value_words
+from controlplane.decisions.alert_kinds import NoData, condition_words, place_words, value_words
 from controlplane.decisions.alerts import (
     GAP,
     Standing,
@@ -58,6 +59,32 @@ def test_no_data_holds_what_is() -> None:
     assert verdicts(None, None) == ["quiet", "quiet"]
     assert verdicts(12, 12, None, 12)[-1] == "pending", "no time counts that nobody knows of"
     assert verdicts(12, 12, 12, 12, *[1] * 5, None, *[1] * 6)[-1] == "keep"
+
+
+def test_what_fires_gets_worse_once_after_its_time_at_the_graver_threshold() -> None:
+    terms = replace(TERMS, critical_at=20.0)
+    assert verdicts(*[12] * 4, 25, 25, 25, terms=terms)[4:] == ["keep"] * 3
+    assert verdicts(*[12] * 4, *[25] * 4, terms=terms)[-1] == "worsen"
+    assert verdicts(*[12] * 4, 25, 25, 19, 25, 25, 25, 25, terms=terms)[-2:] == ["keep", "worsen"]
+    assert verdicts(*[12] * 4, 25, 25, None, 25, terms=terms)[-1] == "worsen", "it still counted"
+    # it stays so to its end
+    assert "worsen" not in verdicts(*[12] * 4, *[25] * 4, *[12, 25] * 9, terms=terms)[8:]
+    at_once = stretches_of(terms, [(NOON + timedelta(seconds=10 * n), 25) for n in range(6)])
+    assert at_once == [
+        Stretch(NOON + timedelta(seconds=30), None, 25, NOON + timedelta(seconds=30))
+    ]
+
+
+def test_no_data_ends_an_alert_or_is_one_where_the_rule_says_so() -> None:
+    ends = replace(TERMS, no_data=NoData.RESOLVE)
+    assert verdicts(*[12] * 4, *[None] * 7, terms=ends)[-2:] == ["keep", "resolve"]
+    assert verdicts(None, None, None, None, terms=ends) == ["quiet"] * 4
+    fires = replace(TERMS, no_data=NoData.ALERT)
+    assert verdicts(*[None] * 4, terms=fires) == ["pending"] * 3 + ["fire"]
+    assert verdicts(*[None] * 4, *[1] * 7, terms=fires)[-1] == "resolve"
+    assert verdicts(12, None, 12, None, terms=fires)[-1] == "fire"
+    (told,) = stretches_of(fires, [(NOON + timedelta(seconds=10 * n), None) for n in range(5)])
+    assert (told.peak, told.until) == (None, None)
 
 
 def test_a_pause_of_looking_proves_nothing() -> None:

@@ -26,7 +26,7 @@ from inference.decisions.fleet_view import WorkerView, fleet_view
 from inference.decisions.groundwork import Groundwork
 from inference.decisions.plan import Plan, Refusal, RefusalCode, plan_request
 from inference.decisions.record import decision_record
-from tests.decisions.experiments import EXPERIMENT, NOW, experiment, with_experiments
+from tests.decisions.tried import EXPERIMENT, NOW, experiment, with_experiments
 from tests.inference.gateway.rig import (
     TOKEN,
     configuration,
@@ -214,8 +214,21 @@ def test_a_cache_policy_is_the_variants_and_parts_never_cross() -> None:
     usual = replace(ROUTE, cache_policy_id="cch_r")
     plans = [of_arm(arm, *of_two_layers()) for arm in ("var_a", "var_b")]
     assert [cache_policy_of(usual, one.assignments) for one in plans] == ["cch_r", "cch_a"]
-    assert [cache_part_of(one.assignments) for one in plans] == ["var_a/var_w", "var_b/var_w"]
+    parts = [cache_part_of(one.assignments) for one in plans]
+    assert [[name[:5] for name in part.split("/")] for part in parts] == [
+        ["var_a", "var_w"],
+        ["var_b", "var_w"],
+    ]
     assert cache_part_of(planned().assignments) == ""
+    assert cache_part_of(of_arm("var_b", EXPERIMENT).assignments) == "var_b"
+
+
+def test_a_variant_with_other_parameters_has_another_part_of_caches() -> None:
+    first, _ = of_two_layers()
+    control, other = first.variants
+    changed = replace(first, variants=(control, replace(other, parameters={"top_p": "0.9"})))
+    parts = {cache_part_of(of_arm("var_b", one).assignments) for one in (first, changed)}
+    assert len(parts) == 2
 
 
 def test_the_decision_record_tells_what_decided() -> None:

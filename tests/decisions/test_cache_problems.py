@@ -38,7 +38,6 @@ def test_policies_and_purges_as_they_are_made_are_sound() -> None:
     [
         ({"organisation_id": "org_x"}, ("organisation_id", "unknown")),
         ({"name": " "}, ("name", "invalid")),
-        ({"tiers": ()}, ("tiers", "required")),
         ({"tiers": (CacheTier.LOCAL, CacheTier.LOCAL)}, ("tiers", "duplicate")),
         ({"tiers": (CacheTier.SEMANTIC,)}, ("tiers", "invalid")),
         ({"tiers": (CacheTier.EMBEDDING,)}, ("tiers", "invalid")),

@@ -21,7 +21,7 @@ from inference.decisions.experiments import (
 )
 from inference.decisions.facts import RequestFacts, standing_of
 from inference.decisions.rules import Circumstances
-from tests.decisions.experiments import EXPERIMENT, NOW, arms_of, experiment, units
+from tests.decisions.tried import EXPERIMENT, NOW, arms_of, experiment, units
 from tests.inference.gateway.rig import DEBUG_TOKEN, TOKEN, key_record
 
 KEY = key_record(TOKEN)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from controlplane.alerting.base import Facts, Grid, Question, Values, of_now
+from controlplane.alerting.base import Facts, Grid, Question, Values
 from controlplane.alerting.windows import Sum, traffic_told
 from controlplane.decisions.alert_kinds import seconds_words
 from controlplane.decisions.service_levels import (
@@ -21,20 +21,24 @@ from controlplane.selectors.service_levels import objectives_of
 def measure(question: Question, places: Sequence[Place], grid: Grid, facts: Facts) -> Values:
     objectives = objectives_of([place.id for place in places])
     short_s = question.window_s // SHORT_SHARE
-    now = Grid(grid.until)
     long, short = (
-        traffic_told(replace(question, window_s=length), places, now, _seen_at)
+        traffic_told(replace(question, window_s=length), places, grid, _seen_at)
         for length in (question.window_s, short_s)
     )
-    found: dict[str, float | None] = {}
+    found: dict[str, Sequence[float | None]] = {}
     for place in places:
-        promised, before, after = objectives.get(place.id), long[place.id][0], short[place.id][0]
-        burn = None
-        if promised is not None and before is not None and after is not None:
-            burn = burn_of(promised, before, after)
-        _say(facts, place, burn, promised, (question.window_s, short_s))
-        found[place.id] = None if burn is None else burn.rate
-    return of_now(grid, found)
+        promised = objectives.get(place.id)
+        pairs = zip(long[place.id], short[place.id], strict=True)
+        burns = [_burn(promised, *pair) for pair in pairs]
+        _say(facts, place, burns[-1], promised, (question.window_s, short_s))
+        found[place.id] = [None if burn is None else burn.rate for burn in burns]
+    return found
+
+
+def _burn(promised: Objectives | None, before: Seen | None, after: Seen | None) -> Burn | None:
+    if promised is None or before is None or after is None:
+        return None
+    return burn_of(promised, before, after)
 
 
 def _seen_at(place: Place) -> Callable[[Sum], Seen]:

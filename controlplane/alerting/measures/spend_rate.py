@@ -2,19 +2,19 @@
 
 from collections.abc import Sequence
 
-from controlplane.alerting.base import Facts, Grid, Question, Values, of_now
+from controlplane.alerting.base import Facts, Grid, Question, Values
 from controlplane.decisions.spending import compare
 from controlplane.selectors.alerts import Place
 from controlplane.selectors.hourly_spend import read_hours
 
 
 def measure(question: Question, places: Sequence[Place], grid: Grid, facts: Facts) -> Values:
-    hours = read_hours(question.scope, [place.id for place in places], grid.until)
-    found: dict[str, float | None] = {}
+    hours = read_hours(question.scope, [place.id for place in places], grid.moments)
+    found: dict[str, Sequence[float | None]] = {}
     for place in places:
-        now, *before = hours.get(place.id, (0,))
-        compared = compare(now, before)
-        found[place.id] = None if compared is None else compared.deviations
-        if compared is not None:
-            facts.say(place.id, compared.words)
-    return of_now(grid, found)
+        compared = [compare(one[0], one[1:]) for one in hours.get(place.id, ())]
+        values = [None if one is None else one.deviations for one in compared]
+        found[place.id] = values or [None] * grid.steps
+        if compared and compared[-1] is not None:
+            facts.say(place.id, compared[-1].words)
+    return found

@@ -13,6 +13,7 @@ from controlplane.models.kinds import (
     delivery_kinds,
     delivery_states,
     episode_states,
+    no_data_policies,
     severities,
 )
 from controlplane.services.alert_rules import LONGEST_AGAIN_S, LONGEST_FOR_S, RUNBOOK_LENGTH
@@ -47,7 +48,7 @@ class SharedSerializer(OwnedSerializer):
 _LOOKED_AT = frozenset(
     (
         *("value", "peak", "seen_at", "is_silenced", "subject_name", "detail"),
-        *("told_at", "reminded_at", "escalated"),
+        *("told_at", "reminded_at", "escalated", "worsened_at"),
     )
 )
 
@@ -97,6 +98,9 @@ class AlertSerializer(StrictSerializer):
     escalated = serializers.IntegerField(
         read_only=True, help_text="How many steps were told for want of anybody taking it up."
     )
+    worsened_at = serializers.DateTimeField(
+        read_only=True, allow_null=True, help_text="When it became critical, if it wasn't first."
+    )
     is_flapping = serializers.BooleanField(
         read_only=True, help_text="It fired three times within an hour, and ends slowly."
     )
@@ -136,7 +140,7 @@ class AlertRuleSerializer(SharedSerializer):
         required=False,
         allow_null=True,
         max_length=255,
-        help_text="Name or id of one pool, route or budget; shown as the id. Null: each one apart.",
+        help_text="Name or id of the one that is meant; shown as the id. Null: each one apart.",
     )
     scope_name = serializers.CharField(read_only=True, allow_null=True)
     threshold = serializers.FloatField(
@@ -153,6 +157,18 @@ class AlertRuleSerializer(SharedSerializer):
         allow_null=True,
         help_text="It is over once the value is below this; null: below nine tenths of "
         "`threshold`.",
+    )
+    critical_at = serializers.FloatField(
+        required=False,
+        allow_null=True,
+        help_text="From this value on, for `for_s` too, the same alert is critical and told again; "
+        "of budgets, the thresholds from this one on. Null: it stays as grave as it is.",
+    )
+    on_no_data = serializers.ChoiceField(
+        choices=no_data_policies(),
+        required=False,
+        help_text="What follows where nothing is known: what is is held (`keep`), an alert ends "
+        "(`resolve`), or it is an alert itself (`alert`).",
     )
     for_s = serializers.IntegerField(
         required=False, min_value=0, max_value=LONGEST_FOR_S, help_text="So long before it fires."
@@ -201,7 +217,10 @@ class PreviewAlertSerializer(serializers.Serializer[Any]):
     subject_name = serializers.CharField()
     fired_at = serializers.DateTimeField()
     resolved_at = serializers.DateTimeField(allow_null=True, help_text="Null: it would still hold.")
-    peak = serializers.FloatField()
+    peak = serializers.FloatField(allow_null=True, help_text="Null: nothing was known.")
+    critical_at = serializers.DateTimeField(
+        allow_null=True, help_text="When it would have become critical; null: never."
+    )
 
 
 class PreviewSerializer(serializers.Serializer[Any]):

@@ -14,10 +14,10 @@ from controlplane.api.serializers.strict import (
 )
 from controlplane.decisions.budget_effects import Effect
 from controlplane.decisions.budget_proofs import ProofState
-from controlplane.decisions.budgets import BudgetState
 from controlplane.models.kinds import (
     budget_actions,
     budget_periods,
+    budget_states,
     budget_subjects,
     choices_of,
     too_long_policies,
@@ -171,9 +171,7 @@ class BudgetAccountSerializer(serializers.Serializer[Any]):
     """What is counted for these subjects together in the present period."""
 
     subjects = BudgetSubjectSerializer(many=True, read_only=True)
-    state = serializers.ChoiceField(
-        choices=choices_of(BudgetState), source="balance.state", read_only=True
-    )
+    state = serializers.ChoiceField(choices=budget_states(), source="balance.state", read_only=True)
     spent_nanousd = NanoUsdField(
         source="balance.spent_nanousd", read_only=True, help_text="By the ledger."
     )
@@ -231,7 +229,7 @@ class BudgetWarningSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(read_only=True)
     owner = serializers.CharField(read_only=True)
     about = serializers.CharField(read_only=True, help_text="Whom the account counts for.")
-    state = serializers.ChoiceField(choices=choices_of(BudgetState), read_only=True)
+    state = serializers.ChoiceField(choices=budget_states(), read_only=True)
     is_acting = serializers.BooleanField(
         read_only=True, help_text="Whether it slows requests down or sends them to cheaper models."
     )

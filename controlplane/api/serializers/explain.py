@@ -14,6 +14,7 @@ from inference.contract.kinds import (
     DegradationStep,
     Endpoint,
     Enforcement,
+    ExperimentUnit,
     LimitSubject,
     LimitUnit,
     LimitWindow,
@@ -21,6 +22,7 @@ from inference.contract.kinds import (
     TaskClass,
     WorkerState,
 )
+from inference.decisions.experiments import Unexposed
 from inference.decisions.explain import Standby
 from inference.decisions.mismatches import RuleState
 from inference.decisions.plan import LeftOutReason, RefusalCode
@@ -160,9 +162,43 @@ class TargetVerdictSerializer(serializers.Serializer[Any]):
         allow_null=True,
     )
     share = serializers.FloatField(help_text="Of all chances.")
+    variant_id = serializers.CharField(
+        allow_null=True, help_text="The experiment's variant whose target it is, or null."
+    )
+    stands_in = serializers.BooleanField(
+        help_text="It is the control's, in case those of the variant fail."
+    )
     cost_max_nanousd = serializers.CharField(allow_null=True, help_text=_MONEY)
     max_context_tokens = serializers.IntegerField(allow_null=True)
     workers = WorkerVerdictSerializer(many=True)
+
+
+class VariantToldSerializer(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    name = serializers.CharField()
+    share_bp = serializers.IntegerField(help_text="Of 10,000.")
+
+
+class AssignmentSerializer(serializers.Serializer[Any]):
+    """What an experiment on the route makes of the request."""
+
+    id = serializers.CharField()
+    name = serializers.CharField()
+    phase = serializers.IntegerField()
+    unit = _word(ExperimentUnit)
+    unit_id = serializers.CharField(
+        allow_null=True, help_text="A digest of the unit; null: the request names none."
+    )
+    place = serializers.FloatField(allow_null=True, help_text="In the layer, from 0 to 1.")
+    draw = serializers.FloatField(allow_null=True, help_text="From 0 to 1; null: it takes no part.")
+    variant_id = serializers.CharField(allow_null=True)
+    variant = serializers.CharField(allow_null=True)
+    share_bp = serializers.IntegerField(allow_null=True, help_text="The variant's, of 10,000.")
+    parameters = serializers.DictField(
+        child=serializers.CharField(), help_text="Members of the body it sets, as JSON."
+    )
+    why_not = _word(Unexposed, "Why it takes no part, or null.", allow_null=True)
+    variants = VariantToldSerializer(many=True)
 
 
 class BudgetVerdictSerializer(serializers.Serializer[Any]):
@@ -258,6 +294,7 @@ class ExplanationSerializer(serializers.Serializer[Any]):
     route = RouteToldSerializer(allow_null=True)
     rules = RuleVerdictSerializer(many=True)
     rule_id = serializers.CharField(allow_null=True)
+    experiments = AssignmentSerializer(many=True)
     targets = TargetVerdictSerializer(many=True)
     choice = ChoiceToldSerializer(allow_null=True)
     waits = serializers.BooleanField(help_text="All it could be sent to are full: it waits.")

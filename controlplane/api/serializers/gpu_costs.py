@@ -47,6 +47,13 @@ class MarginLineSerializer(serializers.Serializer[Any]):
     cost_nanousd = SignedNanoUsdField()
     unknown_cost = serializers.IntegerField(help_text="Attempts of unknown cost.")
     attempts = serializers.IntegerField()
+    tokens = serializers.IntegerField(help_text="In and out, of attempts with a customer price.")
+    revenue_nanousd_per_mtok = SignedNanoUsdField(
+        allow_null=True, help_text="Revenue of a million of those tokens; null without any."
+    )
+    revenue_nanousd_per_attempt = SignedNanoUsdField(
+        allow_null=True, help_text="Revenue of an attempt with a customer price; null without any."
+    )
     margin_nanousd = SignedNanoUsdField(
         allow_null=True, help_text="Revenue less cost; null while any of either isn't known."
     )

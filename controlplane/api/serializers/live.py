@@ -95,6 +95,11 @@ class TrafficSeriesSerializer(serializers.Serializer[object]):
     shed_per_s = serializers.DictField(
         child=_values(), help_text="Sent away for want of room, by class; of no pool."
     )
+    refused_per_s = serializers.DictField(
+        child=_values(),
+        help_text="Turned away before any pool saw them, by reason: `budget`, `limit`, `switch`, "
+        "`capacity`; of no pool.",
+    )
 
 
 class QueueSeriesSerializer(serializers.Serializer[object]):
@@ -157,6 +162,10 @@ class SummarySerializer(serializers.Serializer[object]):
     shed = serializers.DictField(
         child=serializers.IntegerField(),
         help_text="Sent away for want of room in the last minute, by class.",
+    )
+    refused = serializers.DictField(
+        child=serializers.IntegerField(),
+        help_text="Turned away before any pool saw them in the last minute, by reason.",
     )
 
 

@@ -7,6 +7,7 @@ from rest_framework import serializers
 from controlplane.api.serializers.strict import NanoUsdField
 from controlplane.models import Charge, Request
 from controlplane.models.keys import key_pk
+from controlplane.models.kinds import cache_outcomes, cache_tiers, outcomes
 from inference.contract.kinds import ChargeKind, Endpoint, Outcome
 
 
@@ -19,6 +20,33 @@ class KeyIdField(serializers.CharField):
 
     def to_representation(self, value: str) -> str:
         return key_pk(value)
+
+
+class CacheUseSerializer(serializers.Serializer[Any]):
+    """What a cache policy did for a request. What a hit saved was never charged."""
+
+    policy_id = serializers.CharField()
+    outcome = serializers.ChoiceField(choices=cache_outcomes())
+    tier = serializers.ChoiceField(choices=cache_tiers(), allow_null=True)
+    entry_id = serializers.CharField(allow_null=True, help_text="Never the key itself.")
+    age_ms = serializers.IntegerField(allow_null=True)
+    similarity = serializers.FloatField(
+        allow_null=True, help_text="Of the nearest by meaning, also where it was refused."
+    )
+    refused_by = serializers.CharField(allow_null=True, help_text="A guard, or `threshold`.")
+    agreed = serializers.BooleanField(
+        allow_null=True, help_text="Of a check: whether the fresh answer said the same."
+    )
+    saved_prompt_tokens = serializers.IntegerField(allow_null=True)
+    saved_completion_tokens = serializers.IntegerField(allow_null=True)
+    saved_nanousd = NanoUsdField(allow_null=True, help_text="Null is without a price, never 0.")
+    saved_ms = serializers.FloatField(allow_null=True)
+    inputs = serializers.IntegerField(allow_null=True, help_text="Of embeddings.")
+    inputs_hit = serializers.IntegerField(allow_null=True)
+
+    def to_representation(self, instance: Any) -> dict[str, Any]:
+        """The stored value, with null for what it doesn't say."""
+        return dict(super().to_representation({name: instance.get(name) for name in self.fields}))
 
 
 class RequestSerializer(serializers.Serializer[Request]):
@@ -40,7 +68,7 @@ class RequestSerializer(serializers.Serializer[Request]):
     model_id = serializers.CharField(allow_null=True)
     model_name = serializers.CharField(allow_null=True)
     worker_id = serializers.CharField(allow_null=True)
-    outcome = serializers.ChoiceField(choices=[one.value for one in Outcome])
+    outcome = serializers.ChoiceField(choices=outcomes())
     http_status = serializers.IntegerField(
         allow_null=True, help_text="Null is unknown: the gateway was lost."
     )
@@ -68,6 +96,10 @@ class RequestSerializer(serializers.Serializer[Request]):
     task = serializers.CharField(allow_null=True)
     rule_id = serializers.CharField(
         allow_null=True, help_text="Of the route's rule that decided; null: its own targets."
+    )
+
+    cache = CacheUseSerializer(
+        allow_null=True, help_text="What a cache did for it; null: no policy bore on it."
     )
 
     def to_representation(self, instance: Request) -> dict[str, Any]:

@@ -4,11 +4,16 @@ from rest_framework import serializers
 
 from controlplane.api.serializers.route_rules import RuleSerializer
 from controlplane.api.serializers.route_targets import TargetSerializer
-from controlplane.api.serializers.strict import BoundedNumberField, OwnedSerializer, whole
+from controlplane.api.serializers.strict import (
+    BoundedNumberField,
+    NameOrIdField,
+    OwnedSerializer,
+    whole,
+)
 from controlplane.decisions.service_levels import OBJECTIVE_BOUNDS
 from controlplane.models.kinds import accountings, degradation_steps, strategies, task_classes
 from controlplane.models.rows import public_name
-from inference.contract.params import MAX_ALIASES, MAX_RULES, ROUTE_BOUNDS
+from inference.contract.params import MAX_ALIASES, MAX_RULES, ROUTE_BOUNDS, SIMILARITY_BOUND
 
 
 class RouteSerializer(OwnedSerializer):
@@ -83,6 +88,19 @@ class RouteSerializer(OwnedSerializer):
         required=False,
         help_text="Of requests that neither say what kind of answer they want nor have a key that "
         "does.",
+    )
+    cache_policy = NameOrIdField(
+        required=False,
+        allow_null=True,
+        help_text="Name or id of the policy by which answers are kept; null: none are.",
+    )
+    cache_policy_id = serializers.CharField(read_only=True, allow_null=True)
+    similarity_min = BoundedNumberField(
+        SIMILARITY_BOUND,
+        required=False,
+        allow_null=True,
+        help_text="How alike two questions must be here for the semantic tier; raised where too "
+        "many hits turned out false. Null: as the policy says.",
     )
     objective_availability_percent = BoundedNumberField(
         OBJECTIVE_BOUNDS["objective_availability_percent"],

@@ -9,7 +9,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.alerting.base import Question
+from controlplane.alerting.base import Question, terms_of
 from controlplane.alerting.preview import Preview, preview
 from controlplane.api.pagination import BY_ID, BY_NAME
 from controlplane.api.serializers.alerts import (
@@ -22,7 +22,6 @@ from controlplane.api.serializers.alerts import (
 )
 from controlplane.api.views.tenants import Changing, Creating, NounView, Removing, named
 from controlplane.decisions.alert_kinds import ChannelKind, DeliveryState, condition_words
-from controlplane.decisions.alerts import Terms
 from controlplane.errors import Invalid, NotAllowed
 from controlplane.models import AlertRule, Organisation
 from controlplane.notify.registry import REGISTRY
@@ -121,8 +120,7 @@ class AlertRuleView(Shared, Changing, Removing):
     def preview(self, request: Request, pk: str) -> Response:
         """Tell what the rule would have done over the last day."""
         rule: AlertRule = self.get_object()
-        terms = Terms(rule.threshold, rule.for_s, rule.clears_at)
-        found = preview(Question.of(rule), terms, timezone.now())
+        found = preview(Question.of(rule), terms_of(rule), timezone.now())
         return Response(PreviewSerializer(_told(found)).data)
 
 
@@ -136,6 +134,7 @@ def _told(found: Preview) -> dict[str, Any]:
                 "fired_at": one.since,
                 "resolved_at": one.until,
                 "peak": one.peak,
+                "critical_at": one.critical_since,
             }
             for place, one in found.fired
         ]

@@ -25,7 +25,7 @@ from controlplane.models import GpuPrice, Organisation, OwnCost
 from controlplane.selectors.correction_filters import GpuPriceFilters
 from controlplane.selectors.gpu_costs import GROUPS, get_own_costs, list_gpu_prices
 from controlplane.selectors.margins import GROUPS as MARGIN_GROUPS
-from controlplane.selectors.margins import LONGEST, list_margins
+from controlplane.selectors.margins import LONGEST, get_margins
 from controlplane.services.gpu_prices import create_gpu_price, delete_gpu_price
 
 _SINCE = OpenApiParameter("since", OpenApiTypes.DATETIME, description="Left out: a day ago.")
@@ -116,8 +116,16 @@ class MarginView(_OverTime):
 
     @extend_schema(parameters=[ORGANISATION, _SINCE, _UNTIL, _GROUP], responses=MarginsSerializer)
     def list(self, request: Request) -> Response:
-        """Read revenue at customer prices and booked cost of requests that ended in that time."""
+        """Read revenue at customer prices and booked cost of requests that ended on those days.
+
+        The answer says which whole days of the organisation's zone it sums.
+        """
         organisation, since, until, group = self.asked(request)
-        lines = list_margins(self.access, organisation, since=since, until=until, group=group)
-        answer = {"since": since, "until": until, "group": group, "lines": lines}
+        found = get_margins(self.access, organisation, since=since, until=until, group=group)
+        answer = {
+            "since": found.since,
+            "until": found.until,
+            "group": group,
+            "lines": found.lines,
+        }
         return Response(MarginsSerializer(answer).data)

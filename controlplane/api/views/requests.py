@@ -1,10 +1,12 @@
 """The ledger by REST: an organisation's requests, newest first, and one with its charges."""
 
+from dataclasses import replace
 from typing import Any
 
 from django.db.models import QuerySet
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.decorators import action
 from rest_framework.mixins import ListModelMixin
 from rest_framework.request import Request as ApiRequest
 from rest_framework.response import Response
@@ -12,6 +14,7 @@ from rest_framework.utils.urls import replace_query_param
 from rest_framework.views import APIView
 
 from controlplane.api.pagination import NewestFirst
+from controlplane.api.serializers.cache_usage import FalseHitSerializer, WrongAnswerSerializer
 from controlplane.api.serializers.requests import RequestDetailSerializer, RequestSerializer
 from controlplane.api.views.tenants import TenantView, named
 from controlplane.errors import Invalid
@@ -24,6 +27,7 @@ from controlplane.selectors.requests import (
     list_requests,
     page_of_requests,
 )
+from controlplane.services.cache_feedback import tell_wrong_answer
 
 ORGANISATION = OpenApiParameter(
     "organisation",
@@ -96,3 +100,20 @@ class RequestView(ListModelMixin, TenantView):
         found = get_request(self.access, organisation_asked(self).pk, event_id)
         found.charges = list(list_charges(self.access, found))  # type: ignore[attr-defined]
         return Response(RequestDetailSerializer(found).data)
+
+    @extend_schema(
+        parameters=[ORGANISATION],
+        request=WrongAnswerSerializer,
+        responses={201: FalseHitSerializer},
+    )
+    @action(detail=True, methods=["post"], url_path="wrong-answer")
+    def wrong_answer(self, request: ApiRequest, event_id: str) -> Response:
+        """Say that an answer from a cache was wrong: its entry goes, and a false hit is noted."""
+        organisation = organisation_asked(self)
+        self.require_write("purges", organisation.pk)
+        asked = WrongAnswerSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        row = get_request(self.access, organisation.pk, event_id)
+        reason = asked.validated_data.get("reason") or self.actor.reason
+        found = tell_wrong_answer(replace(self.actor, reason=reason), request=row)
+        return Response(FalseHitSerializer(found).data, status=201)

@@ -22,6 +22,7 @@ from controlplane.selectors.filters import RouteFilters
 from controlplane.selectors.impact import RuleSplit, list_rule_splits
 from controlplane.selectors.routes import list_routes
 from controlplane.services.actors import Actor
+from controlplane.services.caches import find_policy
 from controlplane.services.routes import TargetChoice, create_route, delete_route, update_route
 from inference.contract.params import TARGET_BOUNDS
 
@@ -34,13 +35,13 @@ class RouteView(Bulk, Creating, Changing, Removing):
     orderings = BY_NAME
 
     def make(self, organisation: Organisation, values: dict[str, Any]) -> Any:
-        return create_route(self.actor, organisation=organisation, **as_edit(values))
+        return create_route(self.actor, organisation=organisation, **as_edit(organisation, values))
 
     def change(self, row: Any, changes: dict[str, Any], expected_version: int | None) -> None:
         update_route(
             self.actor,
             route_id=row.pk,
-            changes=as_edit(changes),
+            changes=as_edit(row.organisation, changes),
             expected_version=expected_version,
         )
 
@@ -92,14 +93,16 @@ def edit_of(
         for name in reversed(at.split(".")):
             problems = {name: problems}
         raise ValidationError(problems)
-    edit = as_edit(dict(serializer.validated_data))
+    edit = as_edit(row.organisation, dict(serializer.validated_data))
     edit.pop("organisation", None)
     return lambda: update_route(actor, route_id=row.pk, changes=edit)
 
 
-def as_edit(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Validated fields as the service takes them."""
+def as_edit(organisation: Organisation, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Validated fields as the service takes them; raises Invalid at `cache_policy`."""
     edit = dict(changes)
+    if "cache_policy" in edit:
+        edit["cache_policy"] = find_policy(organisation, edit["cache_policy"])
     if "targets" in edit:
         edit["targets"] = _choices(edit["targets"])
     if "rules" in edit:

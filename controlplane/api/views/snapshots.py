@@ -37,7 +37,7 @@ from controlplane.services.restores import restore
 
 _NOUNS = (
     *("organisations", "models", "prices", "pools", "routes", "keys", "limits", "budgets"),
-    *("switches", "gateways"),
+    *("switches", "caches", "purges", "gateways"),
 )
 _NUMBER = r"[1-9][0-9]{0,17}"
 _VERSION = OpenApiParameter(

@@ -52,11 +52,13 @@ class UsageView(TenantView):
 
 def told_rows(rows: Iterable[UsageRow]) -> list[dict[str, Any]]:
     """Rows as `UsageRowSerializer` tells them, without its cost: there may be thousands."""
+    rows = list(rows)
+    moments = {at: f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" for at in {row.at for row in rows}}
     return [
         {
             **row.sums,
             "cost_nanousd": str(row.sums["cost_nanousd"]),
-            "at": f"{row.at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
+            "at": moments[row.at],
             "value": row.value,
             "label": row.label,
         }

@@ -18,6 +18,7 @@ from controlplane.decisions.alert_kinds import (
     TRAITS,
     AlertKind,
     AlertScope,
+    NoData,
     Severity,
     seconds_words,
     value_words,
@@ -38,8 +39,18 @@ _SCOPES = {
     AlertScope.POOL.value: "one pool, or each",
     AlertScope.ROUTE.value: "one route, or each",
     AlertScope.BUDGET.value: "one budget, or each",
+    AlertScope.TEAM.value: "one team, or each",
+    AlertScope.PROJECT.value: "one project, or each",
+    AlertScope.KEY.value: "one key, or each",
     AlertScope.ORGANISATION.value: "the whole organisation",
     AlertScope.ALL.value: "the whole installation",
+}
+
+
+NO_DATA_WORDS = {
+    NoData.KEEP.value: "what is is held",
+    NoData.RESOLVE.value: "an alert ends after a while",
+    NoData.ALERT.value: "it is an alert itself",
 }
 
 
@@ -107,13 +118,14 @@ class AlertRuleForm(SharedForm):
     risky: ClassVar[frozenset[str]] = frozenset(
         (
             *("kind", "scope", "scope_id", "threshold", "clears_at", "window_s", "for_s"),
-            *("severity", "channels", "tells_resolved", "reminds_every_s", "escalation"),
-            *("escalates_after_s", "is_enabled"),
+            *("critical_at", "on_no_data", "severity", "channels", "tells_resolved"),
+            *("reminds_every_s", "escalation", "escalates_after_s", "is_enabled"),
         )
     )
     groups = (
         ("What is watched", ("kind", "scope", "scope_id", "window_s")),
-        ("When it fires", ("threshold", "for_s", "clears_at", "severity")),
+        ("When it fires", ("threshold", "severity", "critical_at", "for_s", "clears_at")),
+        ("Without data", ("on_no_data",)),
         ("Who is told", ("channels", "tells_resolved", "reminds_every_s", "runbook")),
         ("If nobody takes it up", ("escalates_after_s", "escalation")),
         ("", ("is_enabled", EVERYWHERE)),
@@ -133,7 +145,7 @@ class AlertRuleForm(SharedForm):
         label="Which one",
         required=False,
         max_length=255,
-        help_text="Name or id of a pool, route or budget. Empty: each one apart.",
+        help_text="Name or id of the one that is meant. Empty: each one apart.",
     )
     window_s = ChoiceField(
         label="In how long",
@@ -159,6 +171,18 @@ class AlertRuleForm(SharedForm):
         help_text="Empty: below nine tenths of that value.",
     )
     severity = ChoiceField(label="Severity", choices=severities, initial=Severity.WARNING.value)
+    critical_at = FloatField(
+        label="Critical from which value on",
+        required=False,
+        help_text="The same alert then becomes critical, and is told again. Of budgets: which of "
+        "their thresholds are. Empty: it stays as grave as it is.",
+    )
+    on_no_data = ChoiceField(
+        label="Where nothing is known",
+        required=False,
+        choices=list(NO_DATA_WORDS.items()),
+        initial=NoData.KEEP.value,
+    )
     channels = MultipleChoiceField(
         label="Channels",
         required=False,
@@ -237,6 +261,7 @@ class AlertRuleForm(SharedForm):
             found["window_s"] = (given or traits.window_s) if traits.window_s else 0
         for name in ("for_s", "reminds_every_s", "escalates_after_s"):
             found[name] = int(found.get(name) or 0)
+        found["on_no_data"] = found.get("on_no_data") or NoData.KEEP.value
         found["channels"] = sorted(found.get("channels") or ())
         try:
             asked = found.get("scope_id") or None
@@ -247,7 +272,9 @@ class AlertRuleForm(SharedForm):
         return found
 
     def shown(self, name: str, value: Any) -> str:
-        if name in ("threshold", "clears_at") and value is not None:
+        if name == "on_no_data" and value:
+            return NO_DATA_WORDS[value]
+        if name in ("threshold", "clears_at", "critical_at") and value is not None:
             kind = getattr(self, "cleaned_data", {}).get("kind") or getattr(self.row, "kind", "")
             return value_words(kind, float(value)) if kind else str(value)
         if name == "window_s" and value is not None and not int(value):

@@ -5,6 +5,7 @@ from django.forms import ChoiceField, DateTimeInput, DecimalField, Form
 SUGGESTED = ("route", "pool", "model", "project")
 FOLDED = (
     *("failed", "endpoint", "project", "key", "end_user", "tag", "priority", "task", "rule"),
+    *("cache", "entry"),
     *("min_cost", "from", "to"),
 )
 TIMES = ("from", "to")

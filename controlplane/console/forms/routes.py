@@ -11,6 +11,7 @@ from django.forms import (
     ChoiceField,
     FloatField,
     IntegerField,
+    ModelChoiceField,
     MultipleChoiceField,
 )
 from django.http import QueryDict
@@ -23,6 +24,7 @@ from controlplane.console.forms.keys import TagsField
 from controlplane.console.rule_lines import names_in, rule_lines, rule_words, writable_names
 from controlplane.console.rule_split import splits_for, words_of
 from controlplane.console.rules import RuleRow, RulesField, arranged, rules_in, saved_rule
+from controlplane.console.target_lines import target_lines, weights_told
 from controlplane.console.targets import (
     ROUTES_OWN,
     TIMEOUT_LABELS,
@@ -32,20 +34,19 @@ from controlplane.console.targets import (
     place_of,
     row_of,
     rows_of,
-    shares_in_tiers,
     tier_words,
     times_of,
     times_told,
-    told,
 )
 from controlplane.decisions.route_rules import REFERENCES, document_of
 from controlplane.decisions.service_levels import OBJECTIVE_BOUNDS
-from controlplane.models import Route
+from controlplane.models import CachePolicy, Route
 from controlplane.models.kinds import accountings, degradation_steps, strategies, task_classes
+from controlplane.selectors.caches import list_policies
 from controlplane.selectors.pools import list_pools
 from controlplane.services.route_rules import References
 from inference.contract.kinds import Accounting, DegradationStep, Strategy, TaskClass
-from inference.contract.params import ROUTE_BOUNDS
+from inference.contract.params import ROUTE_BOUNDS, SIMILARITY_BOUND
 
 ADD = "add"
 """Step that asks for one more row of targets."""
@@ -57,13 +58,17 @@ _TRIES = ("max_attempts", "retry_budget_percent")
 
 class RouteForm(NounForm):
     risky = frozenset(
-        {"name", "targets", "is_enabled", "strategy", "rules", "aliases", "degradation"}
+        {
+            *("name", "targets", "is_enabled", "strategy", "rules", "aliases", "degradation"),
+            *("cache_policy", "similarity_min"),
+        }
     )
     groups = (
         ("Rules", ("rules",)),
         ("Strategy and accounting", ("strategy", "max_wait_penalty", "accounting", "default_task")),
         ("When workers are busy", (*_BUSY, "degradation")),
         ("Limits of one request", (*_TRIES, "default_max_output_tokens", *_TIMES)),
+        ("Caches", ("cache_policy", "similarity_min")),
         ("Streams", ("keep_alive_ms",)),
         ("Objectives", tuple(OBJECTIVE_BOUNDS)),
     )
@@ -177,6 +182,21 @@ class RouteForm(NounForm):
         help_text="If an event can't be written: strict refuses, lenient serves and counts it.",
     )
 
+    cache_policy = ModelChoiceField(
+        label="Cache policy",
+        queryset=CachePolicy.objects.none(),
+        required=False,
+        empty_label="none: nothing is kept",
+        help_text="By which its answers are kept and served again.",
+    )
+    similarity_min = FloatField(
+        label="Least similarity here",
+        **bounds_of(SIMILARITY_BOUND),
+        required=False,
+        help_text="For answers by meaning; raised by itself where too many hits turned out false. "
+        "Empty: as the policy says.",
+    )
+
     objective_availability_percent = FloatField(
         label="Answered, %",
         **bounds_of(OBJECTIVE_BOUNDS["objective_availability_percent"]),
@@ -200,6 +220,9 @@ class RouteForm(NounForm):
 
     def prepare(self) -> None:
         mine = list_pools(self.scope.access).filter(organisation_id=self.scope.organisation.pk)
+        policies = list_policies(self.scope.access)
+        mine_too = policies.filter(organisation_id=self.scope.organisation.pk).order_by("name")
+        self.fields["cache_policy"].queryset = mine_too  # type: ignore[attr-defined]
         self.pools = {pool.pk: pool for pool in mine.order_by("name")}
 
     @classmethod
@@ -299,7 +322,7 @@ class RouteForm(NounForm):
         return "; ".join(
             f"{self._label_of(place)} {weight}"
             + ("" if times[place] == ROUTES_OWN else f", {times[place]}")
-            for place, weight in _weights(value).items()
+            for place, weight in weights_told(value).items()
         )
 
     def _label_of(self, place: tuple[str, int]) -> str:
@@ -313,38 +336,12 @@ class RouteForm(NounForm):
         found = list(super().lines(base, rest))
         before = base or {}
         if "targets" in changes:
-            found += self._target_lines(before.get("targets") or [], changes["targets"])
+            found += target_lines(before.get("targets") or [], changes["targets"], self._label_of)
         if "rules" in changes:
             old, new = before.get("rules") or [], changes["rules"]
             names = names_in(self.scope, [*old, *new])
             found += rule_lines(old, new, names, self.name_of) if old or new else []
         return found
-
-    def _target_lines(
-        self, old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]
-    ) -> Sequence[Line]:
-        before, after = _weights(old), _weights(new)
-        lines = [
-            Line(f"Weight, {self._label_of(place)}", before.get(place), after.get(place))
-            for place in dict.fromkeys((*before, *after))
-            if before.get(place) != after.get(place)
-        ]
-        was, now = ({place_of(one): one for one in side} for side in (old, new))
-        for place in dict.fromkeys((*was, *now)):
-            lines += self._time_lines(place, was.get(place, {}), now.get(place, {}))
-        if not lines:
-            sides = [", ".join(map(self._label_of, side)) for side in (before, after)]
-            lines.append(Line("Order of targets", *sides))
-        return lines
-
-    def _time_lines(
-        self, place: tuple[str, int], old: Mapping[str, Any], new: Mapping[str, Any]
-    ) -> Sequence[Line]:
-        return [
-            Line(f"{label}, {self._label_of(place)}", _time(name, old), _time(name, new))
-            for name, label in TIMEOUT_LABELS.items()
-            if old.get(name) != new.get(name)
-        ]
 
     def place_error(self, name: str, messages: Sequence[str]) -> bool:
         field, *place = name.split(".")
@@ -367,13 +364,3 @@ def _without_ids(rule: dict[str, Any]) -> dict[str, Any]:
     """A rule whose targets go by their pools, as the page has no ids of them."""
     bare = [{name: v for name, v in one.items() if name != "id"} for one in rule["targets"]]
     return {**rule, "targets": bare}
-
-
-def _time(name: str, target: Mapping[str, Any]) -> str:
-    value = target.get(name)
-    return ROUTES_OWN if value is None else shown(name, value)
-
-
-def _weights(targets: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], str]:
-    shares = shares_in_tiers(targets)
-    return {place_of(one): f"{one['weight']} ({told(shares[place_of(one)])})" for one in targets}

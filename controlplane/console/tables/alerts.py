@@ -16,9 +16,9 @@ from controlplane.console.icons import icon
 from controlplane.console.lists import NUMBER, NameColumn, NounTable, WhenColumn, when
 from controlplane.console.nouns import ALERT_RULES, ALERTS, CHANNELS, DELIVERIES
 from controlplane.decisions.alert_kinds import (
+    NAMED_PLACES,
     TRAITS,
     AlertKind,
-    AlertScope,
     ChannelKind,
     DeliveryKind,
     DeliveryState,
@@ -54,6 +54,7 @@ _DELIVERIES = {
 _TELLS = {
     DeliveryKind.FIRED.value: "an alert",
     DeliveryKind.REMINDED.value: "an alert, again",
+    DeliveryKind.WORSENED.value: "an alert that became critical",
     DeliveryKind.ESCALATED.value: "an alert nobody took up",
     DeliveryKind.UPDATED.value: "what was done about an alert",
     DeliveryKind.DIGEST.value: "several at once",
@@ -93,7 +94,7 @@ def state_of_alert(row: Any) -> State:
 def place_of(row: Episode) -> str:
     """`pool mine`; what is one of a kind by its own name."""
     name = row.subject_name or row.subject_id
-    return f"{row.scope} {name}" if row.scope in (AlertScope.POOL, AlertScope.ROUTE) else name
+    return f"{row.scope} {name}" if row.scope in NAMED_PLACES else name
 
 
 def state_of_channel(row: Channel) -> State:

@@ -10,6 +10,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django_tables2 import Column, Table
 
+from controlplane.console.cache_facts import cache_words, is_served, saved_words
 from controlplane.console.formats import (
     UNKNOWN,
     clock,
@@ -76,9 +77,9 @@ def attempt_ms(request: Request, charge: Charge) -> float | None:
 
 
 def cost_words(request: Request, decimals: int = 2) -> str:
-    """The cost; a dash when nothing went upstream."""
+    """The cost; a dash when nothing went upstream, and of a hit what it saved."""
     if not request.attempts:
-        return UNKNOWN
+        return f"saved {saved_words(request.cache)}" if is_served(request.cache) else UNKNOWN
     return cost(request.cost_nanousd, request.cost_max_nanousd, decimals)
 
 
@@ -156,6 +157,8 @@ class RequestTable(Table):
         )
 
     def render_served(self, record: Request) -> SafeString:
+        if is_served(record.cache):
+            return format_html('<span class="chip">cache</span> {}', cache_words(record.cache))
         if record.worker_id is None:
             return format_html('<span class="mut">{}</span>', record.requested_model or UNKNOWN)
         return format_html(

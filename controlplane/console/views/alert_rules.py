@@ -5,14 +5,14 @@ from typing import Any
 
 from django.utils import timezone
 
-from controlplane.alerting.base import Question
+from controlplane.alerting.base import Question, terms_of
 from controlplane.alerting.preview import preview
 from controlplane.console.creating import CreatePage
 from controlplane.console.deleting import DeletePage
 from controlplane.console.details import DetailPage, Fact, State
 from controlplane.console.editing import EditPage
 from controlplane.console.formats import clock
-from controlplane.console.forms.alerts import EVERYWHERE, AlertRuleForm
+from controlplane.console.forms.alerts import EVERYWHERE, NO_DATA_WORDS, AlertRuleForm
 from controlplane.console.forms.silences import SilenceEditForm, SilenceForm, days_words
 from controlplane.console.lists import Empty, NounTable
 from controlplane.console.nouns import ALERT_RULES, ALERTS, SILENCES
@@ -27,11 +27,11 @@ from controlplane.console.tables.alerts import (
 from controlplane.console.views.alerts import HIDDEN, TabPage
 from controlplane.decisions.alert_kinds import (
     AlertScope,
+    NoData,
     condition_words,
     place_words,
     seconds_words,
 )
-from controlplane.decisions.alerts import Terms
 from controlplane.models import AlertRule, Silence
 from controlplane.selectors.alert_filters import AlertRuleFilters, SilenceFilters
 from controlplane.selectors.alerts import list_alert_rules, list_silences, list_standings
@@ -96,13 +96,12 @@ class RuleDetail(DetailPage):
         if tab != "overview":
             return {}
         question = Question.of(row)
-        terms = Terms(row.threshold, row.for_s, row.clears_at)
         names = {place.id: place.name for place in question.places()}
         standings = [
             (names.get(one.subject_id, one.subject_id), value_words(row.kind, one.value), one)
             for one in list_standings(row)
         ]
-        past = preview_lines(self.scope, row.kind, preview(question, terms, timezone.now()))
+        past = preview_lines(self.scope, row.kind, preview(question, terms_of(row), timezone.now()))
         alerts = f"{ALERTS.list_url()}history/?rule={row.pk}"
         is_waiting = row.scope == AlertScope.BUDGET and has_budgets(
             row.organisation_id, row.scope_id
@@ -117,6 +116,10 @@ class RuleDetail(DetailPage):
 
 def _further(row: AlertRule) -> Iterator[Fact]:
     """What not every rule has."""
+    if row.critical_at is not None:
+        yield Fact("Critical from", value_words(row.kind, row.critical_at))
+    if row.on_no_data != NoData.KEEP:
+        yield Fact("Where nothing is known", NO_DATA_WORDS[row.on_no_data])
     if row.clears_at is not None:
         yield Fact("Over below", value_words(row.kind, row.clears_at))
     if row.reminds_every_s:

@@ -192,6 +192,8 @@ class AlertDetail(DetailPage):
             found.insert(4, Fact("Compared", row.detail))
         if row.runbook:
             found.insert(4, Fact("Runbook", row.runbook, url=row.runbook))
+        if row.worsened_at is not None:
+            found.append(Fact("Became critical", clock(row.worsened_at, zone)))
         if row.escalated:
             found.append(Fact("Nobody took it up", f"{row.escalated} further channels were told"))
         if row.is_flapping:

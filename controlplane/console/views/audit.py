@@ -32,7 +32,7 @@ from controlplane.services.restores import KINDS
 EDITED = frozenset(
     {
         *("models", "prices", "routes", "teams", "projects", "organisations", "pools"),
-        *("limits", "budgets", "switches", "alert_rules"),
+        *("limits", "budgets", "switches", "caches", "alert_rules"),
     }
 )
 """Nouns whose edit form takes the values from before a change."""

@@ -12,6 +12,7 @@ from controlplane.bridge.questions import ask
 from controlplane.console.api_calls import changing
 from controlplane.console.explained import (
     budgets_told,
+    experiments_told,
     facts_told,
     fleet_told,
     limits_told,
@@ -75,6 +76,7 @@ class ExplainPage(Page):
             "sentence": sentence_of(document),
             "facts": facts_told(document),
             "rules": rules_of(document),
+            "experiments": experiments_told(document),
             "targets": targets_of(document),
             "limits": limits_told(document),
             "budgets": budgets_told(document),

@@ -15,18 +15,26 @@ from controlplane.console.api_calls import reading
 from controlplane.console.creating import CreatePage
 from controlplane.console.deleting import DeletePage
 from controlplane.console.details import DetailPage, Fact
-from controlplane.console.formats import NO_PRICE, UNKNOWN, count, dollars, minute, signed_dollars
+from controlplane.console.formats import (
+    NO_PRICE,
+    UNKNOWN,
+    count,
+    dollars,
+    minute,
+    money,
+    signed_dollars,
+)
 from controlplane.console.forms.repricings import GpuPriceForm
 from controlplane.console.lists import NUMBER, Empty, ListPage, NounTable, WhenColumn
 from controlplane.console.nouns import GPU_PRICES
 from controlplane.console.pages import Crumb, Page
 from controlplane.decisions.gpu_costs import DEFAULT_HOUR_NANOUSD, OwnCostKind
-from controlplane.errors import Invalid, NotAllowed
+from controlplane.errors import NotAllowed
 from controlplane.models import GpuPrice
 from controlplane.selectors.correction_filters import GpuPriceFilters
 from controlplane.selectors.gpu_costs import GROUPS, CostLine, get_own_costs, list_gpu_prices
 from controlplane.selectors.margins import GROUPS as MARGIN_GROUPS
-from controlplane.selectors.margins import MarginLine, list_margins
+from controlplane.selectors.margins import get_margins
 from controlplane.selectors.names import list_names
 from controlplane.services.actors import Actor
 from controlplane.services.gpu_prices import create_gpu_price, delete_gpu_price
@@ -36,6 +44,9 @@ SPANS: Mapping[str, timedelta] = {
     "7d": timedelta(days=7),
     "30d": timedelta(days=30),
 }
+MARGIN_SPANS: Mapping[str, int] = {"1d": 1, "7d": 7, "30d": 30, "90d": 90, "365d": 365}
+"""Days of the organisation's zone, today the last of them."""
+
 _KINDS = {
     OwnCostKind.IDLE.value: "Idle",
     OwnCostKind.UNATTRIBUTED.value: "Without reported tokens",
@@ -94,31 +105,29 @@ class MarginPage(Page):
         if not access.reads_organisation(organisation.pk):
             raise NotAllowed("Margins are told to roles of the whole organisation.")
         span = request.GET.get("span", "")
-        span = span if span in SPANS else "24h"
+        span = span if span in MARGIN_SPANS else "30d"
         group = request.GET.get("group", "")
         group = group if group in MARGIN_GROUPS else "team"
         now = timezone.now()
-        since, problem = now - SPANS[span], ""
-        lines: Sequence[MarginLine] = ()
-        try:
-            lines = list_margins(access, organisation, since=since, until=now, group=group)
-        except Invalid as error:
-            problem = error.detail
+        since = now - timedelta(days=MARGIN_SPANS[span] - 1)
+        found = get_margins(access, organisation, since=since, until=now, group=group)
+        lines = found.lines
         names = list_names(access, {line.value for line in lines if line.value})
         asked = QueryDict(mutable=True)
         asked.update({"since": since.isoformat(), "until": now.isoformat(), "group": group})
         context = {
             "span": span,
-            "spans": list(SPANS),
+            "spans": list(MARGIN_SPANS),
             "group": group,
             "groups": list(MARGIN_GROUPS),
-            "since": since,
-            "problem": problem,
+            "since": found.since,
             "lines": [
                 {
                     "name": names.get(line.value, line.value),
                     "attempts": count(line.attempts),
                     "revenue": _partly(line.revenue_nanousd, line.unknown_revenue, line.attempts),
+                    "per_mtok": _unit(line.revenue_nanousd_per_mtok),
+                    "per_attempt": _unit(line.revenue_nanousd_per_attempt),
                     "cost": _partly(line.cost_nanousd, line.unknown_cost, line.attempts),
                     "margin": UNKNOWN
                     if line.margin_nanousd is None
@@ -138,6 +147,10 @@ def _partly(nanousd: int, unknown: int, attempts: int) -> str:
     if unknown >= attempts:
         return "not known"
     return f"{dollars(nanousd)} and {count(unknown)} unknown"
+
+
+def _unit(nanousd: int | None) -> str:
+    return UNKNOWN if nanousd is None else money(nanousd)
 
 
 def _told(line: CostLine, group: str, names: Mapping[str, str]) -> Mapping[str, str]:
@@ -176,6 +189,9 @@ def _totals(lines: Sequence[CostLine]) -> Mapping[str, str] | None:
         "hours": f"{seconds / _HOUR_S:,.2f}",
         "idle": f"{100 * idle / seconds:.1f}",
         "own": dollars(_round(sum(known))) if len(known) == len(lines) else "not known",
+        "hour": dollars(_round(round(sum(known) * _HOUR_S / seconds)))
+        if len(known) == len(lines)
+        else "not known",
     }
 
 

@@ -13,7 +13,7 @@ from controlplane.console.api_calls import changing, reading
 from controlplane.console.carrying import REASON
 from controlplane.console.filtering import address, dress
 from controlplane.console.form_pages import NO_REASON
-from controlplane.console.formats import NO_PRICE, clock, count, decimals_of, dollars, size
+from controlplane.console.formats import clock, count, money, size
 from controlplane.console.forms.reports import SHOWN, ExportForm, ReportForm
 from controlplane.console.pages import Crumb, Page
 from controlplane.decisions.report_kinds import MEDIA, ExportFormat, ExportState, ReportPart
@@ -77,7 +77,6 @@ class ReportPage(ReportsOfAll):
         return self.render({**context, **self._shown(report, group_by)})
 
     def _shown(self, report: Report, group_by: str) -> dict[str, Any]:
-        decimals = max(2, decimals_of([one.figures["cost_nanousd"] for one in report.lines]))
         asked = QueryDict(mutable=True)
         asked.update({"since": str(report.since), "until": str(report.until), "group_by": group_by})
         month = report.month
@@ -88,9 +87,9 @@ class ReportPage(ReportsOfAll):
             "group": group_by.replace("_", " "),
             "days_words": days_words(report.since, report.until),
             "months": self._months(month),
-            "lines": [_line(one, report, decimals) for one in report.lines[:SHOWN_LINES]],
+            "lines": [_line(one, report) for one in report.lines[:SHOWN_LINES]],
             "left_out": max(len(report.lines) - SHOWN_LINES, 0),
-            "total": _cells(report.total, decimals),
+            "total": _cells(report.total),
             "export_form": ExportForm(),
             "asked": asked,
             "group_by": group_by,
@@ -119,23 +118,23 @@ class ReportPage(ReportsOfAll):
         ]
 
 
-def _line(line: StatementLine, report: Report, decimals: int) -> Mapping[str, Any]:
+def _line(line: StatementLine, report: Report) -> Mapping[str, Any]:
     is_adjustment = line.of_month != report.since
     name = f"no {line.place.dimension.replace('_', ' ')}" if line.place.kind == "none" else ""
     return {
         "label": name or line.label,
         "note": f"adjustment of {line.of_month:%B %Y}" if is_adjustment else "",
-        **_cells(line.figures, decimals),
+        **_cells(line.figures),
     }
 
 
-def _cells(figures: Mapping[str, int], decimals: int) -> Mapping[str, str]:
+def _cells(figures: Mapping[str, int]) -> Mapping[str, str]:
     cost, unknown = known_cost(figures), figures["unknown_cost"]
     return {
         "requests": count(figures["requests"]),
         "prompt": count(figures["prompt_tokens"]),
         "completion": count(figures["completion_tokens"]),
-        "cost": NO_PRICE if cost is None else dollars(cost, decimals),
+        "cost": money(cost),
         "unknown": count(unknown) if unknown else "",
     }
 

@@ -17,6 +17,7 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from controlplane.console.api_calls import reading
 from controlplane.console.budget_traces import budgets_of_request
+from controlplane.console.cache_facts import cache_facts, is_served
 from controlplane.console.filtering import Chip, address
 from controlplane.console.formats import cost as cost_of
 from controlplane.console.forms.requests import FOLDED, SUGGESTED, TIMES, dress
@@ -159,6 +160,9 @@ def request_detail(request: HttpRequest, scope: Scope, event_id: str) -> HttpRes
         "lines": price_lines(charges),
         "decision": None if row.decision is None else as_text(row.decision),
         "budgets": budgets_of_request(scope, row),
+        "cache_facts": cache_facts(row, _policy_name(scope, row)),
+        "is_from_cache": is_served(row.cache) and bool((row.cache or {}).get("entry_id")),
+        "may_purge": scope.access.may_write("purges", scope.organisation.pk),
         "labels": get_labels_of_day(
             scope.access,
             scope.organisation,
@@ -168,6 +172,12 @@ def request_detail(request: HttpRequest, scope: Scope, event_id: str) -> HttpRes
         "api": reading(request, scope, f"{_api_path()}{row.event_id}/"),
     }
     return render(request, "console/requests/detail.html", context)
+
+
+def _policy_name(scope: Scope, row: Request) -> str | None:
+    """The name of the cache policy that bore on a request, None if there is none any more."""
+    pk = None if row.cache is None else row.cache["policy_id"]
+    return None if pk is None else list_names(scope.access, {pk}).get(pk)
 
 
 def _links_of(scope: Scope, row: Request, charges: Sequence[Charge]) -> dict[str, str]:

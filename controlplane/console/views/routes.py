@@ -16,7 +16,7 @@ from controlplane.console.diffs import shown
 from controlplane.console.formats import count, minute
 from controlplane.console.forms.routes import RouteForm
 from controlplane.console.lists import Empty, ListPage, NounTable
-from controlplane.console.nouns import ROUTES
+from controlplane.console.nouns import CACHES, ROUTES
 from controlplane.console.reviews import Impact
 from controlplane.console.route_edits import as_edit
 from controlplane.console.route_flow import Aim, Branch, branch_of, slots_of
@@ -104,6 +104,7 @@ class RouteDetail(DetailPage):
             Fact("Whole request", *(("no limit",) if total is None else (count(total),))),
             _silence(row.keep_alive_ms),
             *_waiting(row),
+            *_caches(row),
             Fact("Task", row.get_default_task_display()),
             Fact("Aliases", ", ".join(row.aliases) or "none"),
             Fact("Id", row.pk, is_mono=True),
@@ -257,6 +258,20 @@ def _waiting(row: Route) -> Sequence[Fact]:
              unit="" if hedge is None else "ms"),
         Fact("While saturated", steps or "serves as ever"),
     )  # fmt: skip
+
+
+def _caches(row: Route) -> Sequence[Fact]:
+    """By which policy answers are kept, and the threshold that is its own."""
+    policy = row.cache_policy
+    if policy is None:
+        return (Fact("Cache policy", "none: nothing is kept"),)
+    own = row.similarity_min
+    words = f"{policy.similarity_min if own is None else own:g}"
+    whose = "as its policy says" if own is None else "its own"
+    return (
+        Fact("Cache policy", policy.name, url=CACHES.detail_url(policy.pk)),
+        Fact("Least similarity", words, unit=whose),
+    )
 
 
 def _silence(keep_alive_ms: int | None) -> Fact:

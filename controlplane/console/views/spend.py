@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from controlplane.console.api_calls import reading
 from controlplane.console.filtering import address, dress
-from controlplane.console.formats import NO_PRICE, UNKNOWN, about_dollars, count, dollars, share
+from controlplane.console.formats import NO_PRICE, UNKNOWN, about_dollars, count, money, share
 from controlplane.console.forms.spend import SHOWN, SpendForm
 from controlplane.console.pages import Crumb, Page
 from controlplane.console.spend_figure import (
@@ -130,7 +130,7 @@ def _json(figure: Mapping[str, Any]) -> str:
 def _cells(sums: Mapping[str, int]) -> Mapping[str, str]:
     cost = known_cost(sums)
     return {
-        "cost": NO_PRICE if cost is None else dollars(cost),
+        "cost": money(cost),
         "requests": count(sums["requests"]),
         "unknown": count(sums["unknown_cost"]) if sums["unknown_cost"] else "",
     }

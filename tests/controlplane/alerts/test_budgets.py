@@ -203,3 +203,16 @@ def test_who_passes_a_threshold_after_many_others_is_told_and_nobody_is_dropped(
     Budget.objects.filter(pk=budget.pk).update(amount_nanousd=1_000 * CENT)
     clock.looks(1)
     assert held.count() == 0
+
+
+def test_thresholds_from_the_rules_graver_one_on_are_critical_from_their_beginning(
+    make_budget: Callable[..., Budget], make_rule: Make, spender: Spender, clock: Clock
+) -> None:
+    make_budget()
+    make_rule(name="spent", kind="budget_used", scope="budget", critical_at=80)
+    spender.spends(85)
+    clock.looks(2)
+    spender.spends(20)
+    clock.looks(2)
+    grave = Episode.objects.order_by("threshold").values_list("threshold", "severity")
+    assert list(grave) == [(50.0, "warning"), (80.0, "critical"), (100.0, "critical")]

@@ -9,13 +9,16 @@ import pytest
 from redis import Redis
 
 from controlplane.alerting.base import Facts, Grid, Question
+from controlplane.alerting.preview import preview
 from controlplane.alerting.registry import REGISTRY
 from controlplane.decisions.alert_kinds import AlertKind
+from controlplane.decisions.alerts import Terms
 from controlplane.models import Budget, Channel, Episode, LiveTraffic, LiveWorker, Organisation
-from controlplane.models.usage import UsageMinute
+from controlplane.models.usage import UsageHour, UsageMinute
 from controlplane.services.actors import Actor
 from controlplane.services.budget_accounts import begin_to_count
 from controlplane.services.budgets import create_budget
+from controlplane.services.keys import create_key
 from controlplane.services.usage import record_usage
 from tests.controlplane.alerts.conftest import Clock
 from tests.controlplane.alerts.sinks import Sink
@@ -85,6 +88,60 @@ def test_the_same_hour_is_that_of_peoples_clocks(organisation: Organisation) -> 
     assert "$0.50 (median)" in said[organisation.pk]
 
 
+def test_a_team_a_project_and_a_key_have_hours_of_their_own(
+    organisation: Organisation, actor: Actor
+) -> None:
+    home = organisation.pk
+    key = create_key(actor, organisation=organisation, name="app").key
+    project, ledgers = key.project, key.pk.partition("_")[2]
+    for back in range(11):
+        at = NOON - timedelta(days=back, minutes=30)
+        cost = (500 if back == 0 else 100) * CENT
+        UsageMinute.objects.create(
+            organisation_id=home,
+            minute=at,
+            route_id="",
+            pool_id="",
+            model_id="",
+            project_id=project.pk,
+            cost_nanousd=cost,
+        )
+        UsageHour.objects.create(
+            organisation_id=home,
+            hour=at.replace(minute=0),
+            dimension="key",
+            value=ledgers,
+            project_id=project.pk,
+            cost_nanousd=cost,
+        )
+    for scope, place in (("team", project.team_id), ("project", project.pk), ("key", key.pk)):
+        # a key's last whole hour is told for as long as the next is on
+        now = NOON + timedelta(minutes=20) if scope == "key" else NOON
+        found, said = asked(AlertKind.SPEND_RATE, scope, home, now, 3_600)
+        assert found[place] == [pytest.approx(40.0)]
+        assert said[place].startswith("$5.00 in the last hour")
+
+
+def test_the_past_of_spending_is_judged_by_what_each_moment_knew(
+    organisation: Organisation,
+) -> None:
+    home = organisation.pk
+    for back in range(1, 15):
+        spent(home, NOON - timedelta(days=back, hours=5), 100)
+    # five times the usual, from 7 to 8 o'clock of today
+    spent(home, NOON - timedelta(hours=5), 500)
+    question = Question("spend_rate", home, "organisation", None, 3_600)
+    found = preview(question, Terms(6.0, 0), NOON)
+    assert found.fired is not None
+    ((place, stretch),) = found.fired
+    assert place.id == home
+    begun = NOON - timedelta(hours=5) + timedelta(minutes=1)
+    assert (stretch.since, stretch.peak) == (begun, pytest.approx(40.0))
+    assert stretch.until == NOON - timedelta(hours=4) + timedelta(minutes=2)
+    alone, _ = asked(AlertKind.SPEND_RATE, "organisation", home, stretch.since, 3_600)
+    assert alone[home] == [pytest.approx(40.0)], "evaluated then it was the same"
+
+
 def test_of_a_new_organisation_nobody_knows_what_is_usual(organisation: Organisation) -> None:
     spent(organisation.pk, NOON - timedelta(minutes=10), 500)
     found, said = asked(AlertKind.SPEND_RATE, "organisation", organisation.pk, NOON, 3_600)
@@ -113,6 +170,46 @@ def spends(organisation: Organisation, days: Sequence[int], cents: int) -> None:
         charges = (make_charge(cost_nanousd=cents * CENT),)
         end = make_end(day, at_ms=ms, received_at_ms=ms, origin=origin, charges=charges)
         record_usage([end], now=at)
+
+
+def test_budgets_of_each_end_user_and_rolling_ones_are_foretold_too(
+    organisation: Organisation, actor: Actor
+) -> None:
+    each = create_budget(
+        actor,
+        organisation=organisation,
+        name="each",
+        scopes=[{"subject": "end_user", "subject_id": None}],
+        amount_nanousd=1_000 * CENT,
+        period="month",
+    )
+    rolling = create_budget(
+        actor,
+        organisation=organisation,
+        name="rolling",
+        scopes=[{"subject": "organisation", "subject_id": None}],
+        amount_nanousd=500 * CENT,
+        period="month",
+        is_rolling=True,
+    )
+    for one in (each, rolling):
+        begin_to_count(one, NOON.replace(day=1, hour=0))
+    for day in range(1, 16):
+        at = NOON.replace(day=day, hour=6)
+        ms = int(at.timestamp() * 1000)
+        origin = make_origin(organisation_id=organisation.pk, end_user="ann")
+        charges = (make_charge(cost_nanousd=40 * CENT),)
+        end = make_end(day, at_ms=ms, received_at_ms=ms, origin=origin, charges=charges)
+        record_usage([end], now=at)
+    found, said = asked(AlertKind.BUDGET_FORECAST, "budget", organisation.pk, NOON, 0)
+    (of_ann,) = (place for place in found if place.startswith(each.pk))
+    (of_all,) = (place for place in found if place.startswith(rolling.pk))
+    # 600 cents in 14.5 of 30 days; nobody keeps how evenly callers spend
+    assert found[of_ann] == [pytest.approx(124.1, abs=0.1)]
+    assert "four times in five" not in said[of_ann]
+    # nothing leaves within 7.5 days, and half of the 15 newest steps had 40
+    assert found[of_all] == [pytest.approx(100 * (600 + 15 * 40 * 8 / 15) / 500, rel=0.1)]
+    assert "in 7.5 days at the pace of the last, four times in five between" in said[of_all]
 
 
 def test_a_budget_that_will_be_passed_is_told_with_its_interval_before_it_is(

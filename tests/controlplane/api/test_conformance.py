@@ -49,6 +49,8 @@ def rows(admin: Caller, actor: Actor, route: Any, pool: Any) -> dict[str, str]:
         "prices": admin.made("/prices/", price)["id"],
         "keys": admin.made("/keys/", {"name": "mine"})["id"],
         "limits": admin.made("/limits/", limit)["id"],
+        "caches": admin.made("/caches/", {"name": "mine"})["id"],
+        "purges": admin.made("/purges/", {"kind": "tag", "value": "docs"})["id"],
         "channels": admin.made("/channels/", channel)["id"],
         "alert-rules": admin.made("/alert-rules/", rule)["id"],
         "silences": admin.made("/silences/", silence)["id"],

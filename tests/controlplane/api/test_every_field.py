@@ -34,6 +34,8 @@ LEAST: Mapping[str, Mapping[str, Any]] = {
     "routes": {**ROUTE, "name": "new"},
     "keys": {"name": "New"},
     "limits": LIMIT,
+    "caches": {"name": "new"},
+    "purges": {"kind": "tag", "value": "docs"},
     "budgets": BUDGET,
     "switches": {"subject": "organisation"},
     "alert-rules": {"name": "new", "kind": "pool_down", "scope": "pool"},
@@ -118,6 +120,8 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
         "rules": [{"name": "all", "targets": [{"pool": "mine", "weight": 1}]}],
         "default_task": "code",
         "degradation": ["shed_batch", "trim_batch"],
+        "cache_policy": "answers",
+        "similarity_min": 0.95,
         "objective_availability_percent": 99.5,
         "objective_first_token_p50_ms": 150,
         "objective_first_token_p99_ms": 3_000,
@@ -154,6 +158,25 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
         "cheaper_model": "gpt-x",
         "owner": "Finance, fin@example.org",
     },
+    "caches": {
+        "name": "another",
+        "tiers": ["local", "semantic"],
+        "scope": "organisation",
+        "ttl_s": {"default": 1, "code": 2, "factual": 3, "extraction": 4, "creative": 5},
+        "stores_sampled": True,
+        "stores_tool_calls": True,
+        "serves_out_of_budget": False,
+        "similarity_min": 0.8,
+        "check_percent": 10.0,
+        "false_hits_max_percent": 2.5,
+        "stale_s": 60,
+        "bypass": [{"tags": ["fresh"]}],
+        "max_entry_bytes": 2_048,
+        "memory_percent": 50,
+        "edge_s": 30,
+        "is_enabled": False,
+    },
+    "purges": {"kind": "entry", "value": "e_1", "reason": "wrong"},
     "limits": {
         "name": "another",
         "subject": "model",
@@ -278,6 +301,7 @@ SHAPES: Mapping[str, type[Serializer[Any]]] = {"users": MemberSerializer}
 NOT_TOLD = {
     *("organisation", "credential", "targets", "rules", "is_confirmed"),
     *(("switches", "subject_id"), ("alert-rules", "scope_id"), ("budgets", "cheaper_model")),
+    ("caches", "bypass"),
     *(("channels", "url"), ("channels", "secret"), ("channels", "signing_secret")),
 }
 AFTERWARDS = {("deliveries", "state"), ("alerts", "state"), ("alerts", "snoozed_until")}
@@ -312,6 +336,7 @@ def admin(make_standing_caller: Callable[..., Caller]) -> Caller:
     admin = make_standing_caller("admin")
     admin.made("/pools/", POOL)
     admin.made("/routes/", ROUTE)
+    admin.made("/caches/", {"name": "answers"})
     channel = {"name": "ops", "kind": "email", "recipients": ["ops@example.com"]}
     admin.made("/channels/", channel)
     admin.made("/alert-rules/", {"name": "down", "kind": "pool_down", "scope": "pool"})

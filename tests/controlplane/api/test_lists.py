@@ -32,6 +32,9 @@ QUERIES = {
     # the names of what they are about
     "limits": 4,
     "budgets": 4,
+    "caches": 3,
+    # the names of policies
+    "purges": 4,
     "switches": 4,
     # channels, and the names of what they watch
     "alert-rules": 6,
@@ -72,6 +75,8 @@ def many(make_standing_caller: Callable[..., Caller]) -> Caller:
         admin.made("/silences/", {"rule": rule["name"], "reason": "works", "ends_at": TOMORROW})
         admin.made("/limits/", {**limit, "unit": "requests", "window": "minute", "amount": 1})
         admin.made("/switches/", switch)
+        cache = admin.made("/caches/", {"name": f"cache {number}"})
+        admin.made("/purges/", {"kind": "policy", "value": cache["id"]})
         budget = {"name": f"budget {number}", "scopes": [switch], "amount_nanousd": "1"}
         admin.made("/budgets/", {**budget, "period": "day"})
     return admin

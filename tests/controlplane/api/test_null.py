@@ -22,7 +22,7 @@ def _fields(noun: str) -> dict[str, Any]:
 
 NOUNS = (
     *("organisations", "teams", "projects", "models", "prices", "pools", "routes", "keys"),
-    *("limits", "budgets", "switches", "alert-rules"),
+    *("limits", "budgets", "switches", "alert-rules", "caches"),
 )
 CASES = [(noun, field) for noun in NOUNS for field in _fields(noun)]
 
@@ -31,7 +31,7 @@ USE = {"last_used_on", "requests_30d", "errors_30d"}
 NOW = {"workers", "condition", "breakers", "panic_at", "last_resort_at"}
 GPU = {"gpu_type", "capacity_class"}
 OPTIONAL_AMOUNTS = set(AMOUNTS) - {"input_nanousd_per_mtok", "output_nanousd_per_mtok"}
-MEASURED = {*NOW, *USE, "duplicates", "firing"}
+MEASURED = {*NOW, *USE, "duplicates", "firing", "routes"}
 """What nobody sets: it is passed over in what is sent back."""
 
 
@@ -45,6 +45,8 @@ def paths(admin: Caller, route: Any, pool: Any) -> dict[str, str]:
         f"/routes/{route['id']}/",
         {"total_timeout_ms": 1_000, "keep_alive_ms": 1_000, "hedge_after_ms": 100},
     )
+    cache = admin.made("/caches/", {"name": "mine"})
+    admin.patch(f"/routes/{route['id']}/", {"cache_policy": "mine", "similarity_min": 0.9})
     admin.patch(f"/models/{pool['model_id']}/", {"max_context_tokens": 1_000})
     price = admin.made("/prices/", {**PRICE, "cached_input_nanousd_per_mtok": "1"})
     expiry = {"expires_at": "2100-01-01T00:00:00Z", "routes": ["chat"]}
@@ -70,6 +72,7 @@ def paths(admin: Caller, route: Any, pool: Any) -> dict[str, str]:
         "budgets": f"/budgets/{admin.made('/budgets/', budget)['id']}/",
         "limits": f"/limits/{admin.made('/limits/', of_key | per_minute)['id']}/",
         "alert-rules": f"/alert-rules/{admin.made('/alert-rules/', watched)['id']}/",
+        "caches": f"/caches/{cache['id']}/",
         "switches": f"/switches/{admin.made('/switches/', off)['id']}/",
     }
 
@@ -97,12 +100,16 @@ def test_null_is_honoured_or_refused_in_every_field(admin: Caller, paths: dict[s
         "models": {"max_context_tokens"},
         "prices": {"pool", "pool_id", "next", *OPTIONAL_AMOUNTS},
         "pools": {"model_source", "port_base", "credential", "worker_concurrency", *GPU, *NOW},
-        "routes": {"total_timeout_ms", "keep_alive_ms", "hedge_after_ms", *OBJECTIVE_BOUNDS},
+        "routes": {
+            *("total_timeout_ms", "keep_alive_ms", "hedge_after_ms", *OBJECTIVE_BOUNDS),
+            *("cache_policy", "cache_policy_id", "similarity_min"),
+        },
         "keys": {"routes", "expires_at", "revoked_at", "default_task", *USE},
         # without one that is meant there is no name of it
         "limits": {"subject_id", "subject_name", "duplicates"},
         "budgets": {"raised_to_nanousd", "raised_until", "cheaper_model"},
         "switches": {"expires_at"},
+        "caches": {"false_hits_max_percent", "routes"},
         "alert-rules": {"scope_id", "scope_name", "firing", "clears_at"},
     }
 

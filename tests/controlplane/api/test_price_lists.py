@@ -122,6 +122,21 @@ def test_what_is_exported_is_the_same_when_it_is_imported(admin: Caller, pool: A
     }
 
 
+def test_a_model_by_its_name_and_by_its_id_is_one_price(admin: Caller, pool: Any) -> None:
+    model = admin.get(f"/models/?name={pool['model']}").json()["results"][0]
+    for names in (("", ""), (pool["name"], pool["id"])):
+        content = json.dumps(
+            [
+                {"model": one, "pool": place, "input": "1", "output": "2"}
+                for one, place in zip((model["name"], model["id"]), names, strict=True)
+            ]
+        )
+        answer = admin.post("/prices/preview/", {"content": content})
+        assert states(answer) == [(1, "new"), (2, "rejected")]
+        assert answer.json()["lines"][1]["problem"] == "Line 1 says the same price already."
+        assert admin.post("/prices/import/", {"content": content}).status_code == 200
+
+
 def test_a_viewer_may_look_and_not_import(admin: Caller, book: Any, make_caller: Any) -> None:
     viewer = make_caller("viewer", admin.organisation)
     assert viewer.post("/prices/import/", {"content": "model\na\n"}).status_code == 403

@@ -98,6 +98,30 @@ def test_a_month_that_is_closed_stays_as_it_was_and_the_next_one_has_what_came_l
     ]
 
 
+def test_a_closed_month_is_read_again_only_if_something_came_since(used: Caller) -> None:
+    close(used, OCTOBER)
+    home, month = used.organisation.pk, date(2026, 10, 1)
+    # a recorder may have begun to write before the month was closed
+    assert reports.list_changed_months(home, [month]) == [month]
+    UsageDay.objects.update(changed_at=timezone.now() - timedelta(hours=1))
+    assert reports.list_changed_months(home, [month]) == []
+    with CaptureQueriesContext(connection) as queries:
+        assert report(used, NOVEMBER)["results"] == []
+    assert sum("AS line" in one["sql"] for one in queries) == 1
+    # what comes late is told, of days that were there and of others
+    for number, day in ((6, "2026-10-20"), (7, "2026-10-31")):
+        UsageDay.objects.update(changed_at=timezone.now() - timedelta(hours=1))
+        record(used, charged(number, f"{day}T12:00", 7, team_id="team_1"))
+        assert reports.list_changed_months(home, [month]) == [month]
+    assert lines(report(used, NOVEMBER), "label", "of_month", "cost_nanousd") == [
+        ("team_1", "2026-10-01", "14")
+    ]
+    # and so is what another zone's days move
+    UsageDay.objects.update(changed_at=timezone.now() - timedelta(hours=1))
+    used.patch(f"/organisations/{home}/", {"time_zone": "Asia/Kathmandu"})
+    assert reports.list_changed_months(home, [month]) == [month]
+
+
 def test_every_dimension_of_a_statement_has_the_whole(used: Caller) -> None:
     close(used, OCTOBER)
     for group in ("route", "pool", "model", "project", "team", "key", "tag", "end_user"):

@@ -119,7 +119,7 @@ def varied(admin: Caller) -> Caller:
         make_end(2, at_ms=NOON_MS + 1_000, origin=other, charges=(dear,)),
         make_end(
             3, at_ms=NOON_MS + 2_000, origin=refused, charges=(), outcome=Outcome.REFUSED,
-            client_request_id="theirs-3",
+            client_request_id="theirs-3", error_code="budget_exceeded", http_status=429,
         ),
         make_end(4, at_ms=NOON_MS + 3_000, charges=(unpriced,)),
     )  # fmt: skip
@@ -140,6 +140,8 @@ def varied(admin: Caller) -> Caller:
         ("key=hw_01jdkey2.the-secret-part", [2]),
         ("key=key_01jdkey2", [2]),
         ("outcome=refused", [3]),
+        ("reason=budget", [3]),
+        ("reason=limit", []),
         ("endpoint=embeddings", [2]),
         ("end_user=ann", [2]),
         ("tag=x", [2]),

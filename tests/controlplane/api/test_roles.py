@@ -20,12 +20,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
 LISTS = (
     *("organisations", "teams", "projects", "models", "prices", "pools", "routes", "keys"),
-    *("limits", "budgets", "switches", "snapshots", "audit"),
+    *("limits", "budgets", "switches", "caches", "purges", "snapshots", "audit"),
     *("alerts", "alert-rules", "silences", "channels", "deliveries"),
 )
 OPERATORS = {"operator", "admin"}
 ROLES = ("viewer", "operator", "finance", "admin")
 LIMIT = {"name": "new", "subject": "key", "unit": "parallel", "amount": 8}
+PURGE = {"kind": "tag", "value": "docs"}
 CHANNEL = {"name": "ops", "kind": "email", "recipients": ["ops@example.com"]}
 RULE = {"name": "new", "kind": "pool_down", "scope": "pool"}
 SILENCE = {"reason": "works", "ends_at": (timezone.now() + timedelta(days=1)).isoformat()}
@@ -163,6 +164,8 @@ WRITES = [
         OPERATORS,
         200,
     ),
+    Write("cache", lambda who, rows: who.post("/caches/", {"name": "new"}), OPERATORS, 201),
+    Write("purge", lambda who, rows: who.post("/purges/", PURGE), OPERATORS, 201),
     Write("limit", lambda who, rows: who.post("/limits/", LIMIT), OPERATORS, 201),
     Write(
         "limit change",
@@ -275,6 +278,8 @@ def rows(admin: Caller) -> dict[str, Any]:
         "delivery": admin.made("/deliveries/", {"channel": "ops"}),
         "alert": _fired(admin.organisation),
         "budget": admin.made("/budgets/", {**BUDGET, "name": "of each"}),
+        "cache": admin.made("/caches/", {"name": "answers"}),
+        "purge": admin.made("/purges/", PURGE),
         "switch": admin.made("/switches/", {"subject": "route", "subject_id": "chat"}),
     }
 

@@ -31,7 +31,7 @@ def test_the_document_is_openapi_3_1_and_complete(schema: dict[str, Any]) -> Non
     nouns = (
         *("organisations", "teams", "projects", "models", "prices", "pools", "routes", "keys"),
         *("limits", "budgets", "switches", "alert-rules"),
-        *("silences", "channels", "deliveries"),
+        *("silences", "channels", "deliveries", "caches"),
     )
     for noun in nouns:
         assert set(schema["paths"][f"/api/v1/{noun}/"]) >= {"get", "post"}

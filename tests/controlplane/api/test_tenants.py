@@ -14,7 +14,7 @@ BUDGET = {"name": "each", "scopes": [{"subject": "key"}], "amount_nanousd": "1",
 PRICE = {"model": "gpt-x", "input_nanousd_per_mtok": "1", "output_nanousd_per_mtok": "2"}
 LISTS = (
     *("organisations", "teams", "projects", "models", "prices", "pools", "routes", "keys"),
-    *("limits", "budgets", "switches", "snapshots", "audit"),
+    *("limits", "budgets", "caches", "switches", "purges", "snapshots", "audit"),
 )
 
 
@@ -39,6 +39,8 @@ def theirs(make_standing_caller: Callable[..., Caller]) -> dict[str, Any]:
         "keys": stranger.made("/keys/", {"name": "app"})["id"],
         "limits": stranger.made("/limits/", LIMIT)["id"],
         "budgets": stranger.made("/budgets/", BUDGET)["id"],
+        "caches": stranger.made("/caches/", {"name": "mine"})["id"],
+        "purges": stranger.made("/purges/", {"kind": "tag", "value": "docs"})["id"],
         "switches": stranger.made("/switches/", {"subject": "organisation"})["id"],
     }
 

@@ -220,3 +220,17 @@ def test_who_only_reads_has_no_buttons(make_reader: Callable[..., Reader], actor
     assert "Raise until" not in reader.page(f"/budgets/{row.pk}/")
     assert reader.client.get(f"/budgets/{row.pk}/raise/").status_code == 403
     assert reader.client.get("/budgets/new/").status_code == 403
+
+
+def test_a_budget_that_rolls_is_foretold_a_quarter_of_its_length_ahead(
+    finance: Reader, actor: Actor, state_store: Redis
+) -> None:
+    made = budget(finance, actor, "rolling", is_rolling=True)
+    begin_to_count(made, timezone.now())
+    for number in range(1, 8):
+        spend(finance, number, 0.5, days_ago=number / 48)
+    words = words_of(finance.page(f"/budgets/{made.pk}/"))
+    assert "Forecast, in 6 h" in words
+    assert "Used up not in the next 6 h at this pace" in words
+    told = finance.client.get(f"/api/v1/budgets/{made.pk}/status/").json()["accounts"][0]
+    assert int(told["forecast"]["at_end_nanousd"]) > int(told["spent_nanousd"])

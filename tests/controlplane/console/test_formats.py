@@ -1,5 +1,6 @@
 """How figures are written."""
 
+import re
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
@@ -126,3 +127,22 @@ def test_a_record_reads_as_indented_lines() -> None:
 )
 def test_about_so_many_dollars_keeps_two_digits_that_matter(nanousd: float, words: str) -> None:
     assert formats.about_dollars(nanousd) == words
+
+
+@pytest.mark.parametrize(
+    ("nanousd", "told"),
+    [
+        (0, "$0.00"),
+        (1, "$0.000000001"),
+        (1_948_800, "$0.00195"),
+        (999_999_999, "$1.00"),
+        (12_345_678_901, "$12.35"),
+        (-487_200, "\N{MINUS SIGN}$0.000487"),
+        (None, "no price"),
+    ],
+)
+def test_money_can_be_read_and_its_title_is_exact(nanousd: int | None, told: str) -> None:
+    cell = formats.money(nanousd)
+    assert re.sub("<[^>]+>", "", cell) == told
+    if nanousd is not None and "title" in cell:
+        assert f'title="{formats.dollars(nanousd)}"' in cell

@@ -78,9 +78,10 @@ def test_groups_are_summed_exactly_and_the_total_is_that_of_the_ledger(reader: R
     )
     page = reader.page(f"/usage/?{NOVEMBER}")
     chat, batch, total = lines_of(page)
-    assert chat == "chat 4 0 7,384 728 $0.0019488 80.0 %"
-    assert batch == "batch 1 0 1,846 182 $0.0004872 20.0 %"
-    assert total == "Ledger total = sum of rows 5 0 9,230 910 $0.0024360 100.0 %"
+    assert chat == "chat 4 0 7,384 728 $0.00195 80.0 %"
+    assert batch == "batch 1 0 1,846 182 $0.000487 20.0 %"
+    assert total == "Ledger total = sum of rows 5 0 9,230 910 $0.00244 100.0 %"
+    assert ['title="$0.0019488"' in page, 'title="$0.002436"' in page] == [True, True]
     booked = Charge.objects.aggregate(all=Sum("cost_nanousd"))["all"]
     assert (Request.objects.count(), booked) == (5, 2_436_000)
     assert "from the day roll-up" in page
@@ -93,7 +94,7 @@ def test_what_nobody_knows_is_counted_and_named_and_never_zero(reader: Reader) -
     reader.record(of_route("chat", 1), of_route("blind", 2, charges=(unpriced,)))
     page = reader.page(f"/usage/?{NOVEMBER}&measure=cost")
     by_cost = lines_of(page)
-    assert by_cost[0].startswith("chat 1 0 1,846 182 $0.0004872 100.0 %")
+    assert by_cost[0].startswith("chat 1 0 1,846 182 $0.000487 100.0 %")
     assert by_cost[1] == (
         "blind 1 request without a price 1 attempt with unknown tokens 1 0 - - no price 0.0 %"
     )
@@ -117,7 +118,7 @@ def test_a_total_without_any_price_is_no_price_though_refusals_cost_nothing(
         assert (line.count(" no price "), total.count(" no price ")) == (1, 1)
         assert "$" not in line + total
     reader.record(of_route("chat", 3))
-    assert " $0.0004872 " in lines_of(reader.page(f"/usage/?{NOVEMBER}"))[-1]
+    assert " $0.000487 " in lines_of(reader.page(f"/usage/?{NOVEMBER}"))[-1]
 
 
 def test_unknown_figures_are_empty_cells_of_the_file_and_never_zero(reader: Reader) -> None:
@@ -259,7 +260,7 @@ def test_the_page_and_the_api_say_the_same(reader: Reader) -> None:
     assert document["total"]["cost_nanousd"] == "1461600"
     told = [(row["label"], row["requests"]) for row in document["results"]]
     assert sorted(told) == [("batch", 2), ("chat", 1)]
-    assert "$0.0014616" in lines_of(page)[-1]
+    assert "$0.00146" in lines_of(page)[-1]
 
 
 def test_the_file_has_exact_figures_and_computes_nothing(reader: Reader) -> None:

@@ -9,13 +9,13 @@ from controlplane.decisions.gpu_costs import User, Work, lines_of
 from controlplane.models import LiveWorker, OwnCost, Pool
 from controlplane.selectors.access import Access
 from controlplane.selectors.gpu_costs import get_own_costs
-from controlplane.selectors.margins import list_margins
+from controlplane.selectors.margins import get_margins
 from controlplane.services.actors import Actor
 from controlplane.services.gpu_prices import create_gpu_price
 from controlplane.services.models import create_model
 from controlplane.services.organisations import create_organisation
 from controlplane.services.own_costs import compute_hour, hours_to_compute
-from controlplane.services.pools import create_pool
+from controlplane.services.pools import create_pool, update_pool
 from controlplane.services.prices import create_price
 from controlplane.services.usage import record_usage
 from inference.contract.events import PriceUsed, Usage
@@ -200,6 +200,24 @@ def test_after_a_long_time_hours_are_caught_up_with_in_their_order(world: World)
 
 
 @pytest.mark.slow
+def test_another_gpu_is_priced_from_the_hour_after_the_change_on(world: World) -> None:
+    ahead = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+    for changes in ({"gpu_type": "L4"}, {"gpu_type": "H100", "gpus_per_worker": 4}):
+        update_pool(world.actor, pool_id=world.pool.pk, changes=changes)
+    for hour in (HOUR, ahead):
+        world.worker(0, 60, hour)
+        compute_hour(hour, hour)
+    rows = OwnCost.objects.filter(kind="idle").order_by("hour")
+    assert [(one.gpu_type, one.gpu_seconds, one.own_nanousd) for one in rows] == [
+        ("H100", 7_200.0, 1_500_000_000),
+        ("H100", 14_400.0, 3_000_000_000),
+    ]
+    update_pool(world.actor, pool_id=world.pool.pk, changes={"gpu_type": None})
+    compute_hour(HOUR, HOUR)
+    assert rows.first().own_nanousd == 1_500_000_000
+
+
+@pytest.mark.slow
 def test_what_a_removed_pool_cost_stays(world: World) -> None:
     world.worker(0, 1)
     compute_hour(HOUR, HOUR)
@@ -223,16 +241,19 @@ def test_a_margin_is_told_where_revenue_and_cost_are_known(world: World) -> None
     world.attempt(0, 0, 60, price=used, cost_nanousd=40)
 
     def lines() -> list[tuple[Any, ...]]:
-        found = list_margins(
+        found = get_margins(
             Access(is_platform_admin=True),
             world.home,
             since=HOUR,
             until=HOUR + timedelta(hours=1),
             group="model",
         )
+        for one in found:
+            assert one.revenue_nanousd_per_mtok == 140 * 1_000_000 // 40
+            assert one.revenue_nanousd_per_attempt == 140
         return [
             (one.revenue_nanousd, one.cost_nanousd, one.margin_nanousd, one.unknown_revenue)
-            for one in found
+            for one in found.lines
         ]
 
     assert lines() == [(30 * 3 + 10 * 5, 40, 100, 0)]
@@ -242,29 +263,57 @@ def test_a_margin_is_told_where_revenue_and_cost_are_known(world: World) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("begins", "ends", "offset"),
-    [
-        (timedelta(hours=-15), timedelta(hours=2), timedelta(hours=5, minutes=45)),
-        (timedelta(hours=-2), timedelta(hours=14, minutes=30), timedelta(hours=-5)),
-    ],
-    ids=["east", "west"],
-)
-def test_margins_are_the_same_by_any_offset(
-    world: World, begins: timedelta, ends: timedelta, offset: timedelta
+def test_a_margin_is_rounded_once_whatever_it_sums(world: World) -> None:
+    price = create_price(
+        world.actor,
+        model=world.pool.model,
+        input_nanousd_per_mtok=0,
+        output_nanousd_per_mtok=0,
+        customer_input_nanousd_per_mtok=10_000,
+        customer_output_nanousd_per_mtok=5_000,
+    )
+    used = PriceUsed(price.version_id or "", 0, 0)
+    # 30 tokens at a hundredth of a nano-dollar and 10 at half of that: 0.35 each
+    for number in range(10):
+        world.attempt(0, 60 * number, 30, price=used, cost_nanousd=0)
+    found = get_margins(
+        Access(is_platform_admin=True),
+        world.home,
+        since=HOUR,
+        until=HOUR + timedelta(hours=1),
+        group="pool",
+    )
+    assert [(one.revenue_nanousd, one.unknown_revenue) for one in found.lines] == [(4, 0)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("offset", [timedelta(hours=5, minutes=45), timedelta(0)])
+def test_margins_are_of_whole_days_of_the_organisations_zone(
+    world: World, offset: timedelta
 ) -> None:
-    # 23 November 20:00 and 25 November 00:20 by UTC, 24 November by the offsets
-    for begin_s in (-14 * 3_600, 14 * 3_600 + 1_200):
-        world.attempt(0, begin_s, 60, cost_nanousd=40)
-
-    def attempts(zone: timezone) -> list[int]:
-        found = list_margins(
-            Access(is_platform_admin=True),
-            world.home,
-            since=(HOUR + begins).astimezone(zone),
-            until=(HOUR + ends).astimezone(zone),
-            group="model",
-        )
-        return [one.attempts for one in found]
-
-    assert attempts(timezone(offset)) == attempts(UTC) == [1]
+    home = create_organisation(world.actor, name="Kathmandu", time_zone="Asia/Kathmandu")
+    # the day that 24 November 10:00 by UTC is in there, from 23 November 18:15 on
+    begins = datetime(2026, 11, 23, 18, 15, tzinfo=UTC)
+    moments = [
+        begins - timedelta(milliseconds=1),
+        begins,
+        begins + timedelta(days=1, milliseconds=-1),
+        begins + timedelta(days=1),
+    ]
+    origin = make_origin(organisation_id=home.pk)
+    record_usage(
+        [
+            make_end(number, at_ms=round(at.timestamp() * 1_000), origin=origin)
+            for number, at in enumerate(moments, start=500)
+        ],
+        now=HOUR,
+    )
+    found = get_margins(
+        Access(is_platform_admin=True),
+        home,
+        since=HOUR.astimezone(timezone(offset)),
+        until=(HOUR + timedelta(hours=1)).astimezone(timezone(offset)),
+        group="model",
+    )
+    assert (found.since, found.until) == (begins, begins + timedelta(days=1))
+    assert [one.attempts for one in found.lines] == [2]

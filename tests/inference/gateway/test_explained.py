@@ -1,12 +1,13 @@
 """Explain against the live path: the same question, the same record, on a thousand requests."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from inference.contract.kinds import (
     DegradationStep,
     Endpoint,
+    ExperimentUnit,
     PoolPower,
     PriorityClass,
     Strategy,
@@ -16,6 +17,7 @@ from inference.contract.kinds import (
 )
 from inference.contract.snapshot import (
     ConfigSnapshot,
+    ExperimentRecord,
     MatchRecord,
     ModelRecord,
     PoolRecord,
@@ -30,7 +32,7 @@ from inference.decisions.breaker import Verdict
 from inference.decisions.explain import Case, explain
 from inference.decisions.facts import RequestFacts
 from inference.decisions.fleet_view import FleetView, WorkerView, fleet_view
-from inference.decisions.plan import Refusal, plan_request
+from inference.decisions.plan import Plan, Refusal, plan_request
 from inference.decisions.queueing import Crowd
 from inference.decisions.record import decision_record
 from inference.decisions.record import decision_record as record_of
@@ -44,6 +46,7 @@ from inference.gateway.dispatch import Dispatcher, Prompt
 from inference.workers.connections import Connections
 from inference.workers.registry import OFFERS
 from tests.decisions.fleets import KEY, MODEL, PRICE, configured, pool
+from tests.decisions.tried import EXPERIMENT, with_experiments
 
 NOW, NOW_S = 1_764_500_000.0, 100.0
 REQUESTS = 1_000
@@ -142,6 +145,8 @@ def some_world(chance: Random, connections: Connections) -> World:
         ],
         switches=switches if chance.random() < 0.2 else (),
     )
+    if chance.random() < 0.5:
+        snapshot = with_experiments(snapshot, some_experiment(chance))
     registry = FleetRegistry(
         origin_of=connections.origin_of,
         data_key=bytes(32),
@@ -150,6 +155,19 @@ def some_world(chance: Random, connections: Connections) -> World:
     )
     registry.apply_snapshot(snapshot)
     return World(snapshot, registry, PrefixIndex(), [])
+
+
+def some_experiment(chance: Random) -> ExperimentRecord:
+    control, other = EXPERIMENT.variants
+    parameters = chance.choice(({}, {"temperature": "0.5"}))
+    other = replace(other, targets=some_targets(chance, "var"), parameters=parameters)
+    return replace(
+        EXPERIMENT,
+        unit=chance.choice(tuple(ExperimentUnit)),
+        variants=(control, other),
+        allocation_bp=chance.choice((5_000, 10_000)),
+        when=chance.choice((None, some_match(chance))),
+    )
 
 
 def stir(world: World, chance: Random) -> None:
@@ -252,6 +270,10 @@ def worlds(chance: Random, count: int) -> Iterator[World]:
         yield world
 
 
+def is_tried(decided: Plan | Refusal) -> bool:
+    return any(one.variant is not None for one in decided.assignments)
+
+
 def test_explain_and_the_live_path_make_the_same_record_of_a_thousand_requests() -> None:
     chance = Random(7)
     seen: dict[str, int] = {}
@@ -281,6 +303,7 @@ def test_explain_and_the_live_path_make_the_same_record_of_a_thousand_requests()
             kind = "refused" if refusal else "placed" if explained.choice else "nobody"
             seen[kind] = seen.get(kind, 0) + 1
             seen["waits"] = seen.get("waits", 0) + explained.waits
+            seen["variants"] = seen.get("variants", 0) + is_tried(explained.decided)
             seen["rules"] = seen.get("rules", 0) + ("rule" in (record or {}))  # type: ignore[operator]
     assert sum(seen[kind] for kind in ("refused", "placed", "nobody")) == REQUESTS
     # every road was walked, and often

@@ -71,6 +71,21 @@ def test_who_is_sent_away_for_want_of_room_counts_by_class() -> None:
     assert record.requests == 7
 
 
+def test_who_is_turned_away_counts_by_reason_unless_a_pool_saw_him() -> None:
+    def refused(code: str, status: int, **fields: Any) -> End:
+        told = {"charges": (), "outcome": Outcome.REFUSED, **fields}
+        return at(0, error_code=code, http_status=status, **told)
+
+    codes = {"budget_exceeded": 429, "budgets_unavailable": 503, "rate_limit_exceeded": 429}
+    codes |= {"switched_off": 403, "queue_full": 503, "model_not_found": 404}
+    seen = refused("budget_exceeded", 429, charges=make_end(1).charges)
+    records = counted(*(refused(code, status) for code, status in codes.items()), seen)
+    by_pool = {one.pool_id: one for one in records}
+    assert by_pool[""].refused == {"budget": 2, "limit": 1, "switch": 1, "capacity": 1}
+    assert by_pool[""].requests == 6
+    assert by_pool["pool_1"].refused == {}
+
+
 def test_an_answer_in_one_piece_has_no_times_of_a_stream() -> None:
     (record,) = counted(at(0, first_token_ms=None))
     assert (record.first_token_ms, record.output_token_ms) == ({}, {})

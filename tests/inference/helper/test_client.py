@@ -240,6 +240,8 @@ async def test_a_frozen_helper_costs_a_few_deadlines_and_is_back_once_it_thaws(
         frame_of(Remember(entry("a question"))),
         b"\x00\x00\x00\x05\x94\xa1n\x01\x02",
     ],
+    # what is remembered has a time, and a test has one name in all processes
+    ids=["http", "empty", "endless", "unknown", "not asked for", "cut short"],
 )
 async def test_nonsense_is_counted_and_does_no_harm(tmp_path: Path, said: bytes) -> None:
     socket = tmp_path / "helper.sock"

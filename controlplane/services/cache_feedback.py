@@ -1,0 +1,131 @@
+"""What follows from false hits: an entry taken out, a threshold raised, by people or by jobs."""
+
+from datetime import datetime, timedelta
+
+import structlog
+from django.utils import timezone
+
+from controlplane.decisions.cache_calibration import (
+    Raise,
+    Steps,
+    raised_by_complaint,
+    raised_threshold,
+)
+from controlplane.decisions.cache_rollups import SERVED
+from controlplane.errors import Conflict
+from controlplane.models import CachePolicy, FalseHit, Organisation, Request, Route
+from controlplane.selectors.cache_usage import list_checks_by_route, threshold_of
+from controlplane.services import audit
+from controlplane.services.actors import Actor, Via, system_actor
+from controlplane.services.cache_usage import PERSON
+from controlplane.services.purges import create_purge
+from controlplane.services.routes import update_route
+from controlplane.services.snapshots import configuration_edit, staged_once
+from inference.contract.kinds import CacheTier, PurgeKind
+
+LOOKED_BACK = timedelta(days=30)
+"""Checks that are older tell of other questions, and of thresholds that were raised since."""
+
+log = structlog.get_logger(__name__)
+
+
+def tell_wrong_answer(actor: Actor, *, request: Request) -> FalseHit:
+    """Take the answer that a request was given out of the caches, so that nobody is given it again.
+
+    The entry is purged, a false hit is noted with the actor's reason, and where the answer was
+    found by meaning, the route's threshold is raised by one step. Raises Conflict where the answer
+    came from no cache, or was told of already.
+    """
+    use = request.cache or {}
+    if use.get("outcome") not in SERVED or not use.get("entry_id"):
+        raise Conflict("This answer came from no cache.")
+    organisation = Organisation.objects.get(pk=request.organisation_id)
+    with staged_once(actor, actor.reason or "a wrong answer was told of"):
+        found, is_new = FalseHit.objects.get_or_create(
+            event_id=request.event_id,
+            source=PERSON,
+            defaults={
+                "organisation_id": request.organisation_id,
+                "at": timezone.now(),
+                "project_id": request.project_id,
+                "route_id": request.route_id or "",
+                "policy_id": use["policy_id"],
+                "entry_id": use["entry_id"],
+                "similarity": use.get("similarity"),
+                "told_by": actor.label,
+                "reason": actor.reason[: audit.REASON_LENGTH],
+            },
+        )
+        if not is_new:
+            raise Conflict("Somebody told of this answer already; its entry is gone.")
+        audit.record(
+            actor,
+            action="wrong_answer",
+            noun="requests",
+            object_id=request.event_id,
+            organisation_id=request.organisation_id,
+            after={"entry_id": use["entry_id"], "policy_id": use["policy_id"]},
+        )
+        create_purge(
+            actor, organisation=organisation, kind=PurgeKind.ENTRY.value, value=use["entry_id"]
+        )
+        if use.get("tier") == CacheTier.SEMANTIC and use.get("similarity") is not None:
+            _raise_by_a_step(actor, request.route_id, use["similarity"])
+    return found
+
+
+def _raise_by_a_step(actor: Actor, route_id: str | None, similarity: float) -> None:
+    route = Route.objects.select_related("cache_policy").filter(pk=route_id).first()
+    present = threshold_of(route)
+    raised = None if present is None else raised_by_complaint(present, similarity)
+    if route is not None and raised is not None:
+        update_route(actor, route_id=route.pk, changes={"similarity_min": raised})
+
+
+def calibrate(now: datetime) -> int:
+    """Raise the thresholds of routes whose hits by meaning are surely false too often.
+
+    Returns how many were raised; each is an edit of its own, made by the system.
+    """
+    raised = 0
+    holding = CachePolicy.objects.filter(
+        is_enabled=True,
+        tiers__contains=[CacheTier.SEMANTIC.value],
+        false_hits_max_percent__isnull=False,
+        routes__isnull=False,
+    )
+    homes = holding.order_by("organisation_id").values_list("organisation_id", flat=True)
+    for organisation_id in list(homes.distinct()):
+        checks = list_checks_by_route(organisation_id, now - LOOKED_BACK)
+        for route_id, steps in sorted(checks.items()):
+            raised += _calibrate_route(organisation_id, route_id, steps)
+    return raised
+
+
+def _calibrate_route(organisation_id: str, route_id: str, steps: Steps) -> int:
+    with configuration_edit():
+        found = Route.objects.select_related("cache_policy")
+        route = found.filter(pk=route_id, organisation_id=organisation_id).first()
+        policy = None if route is None else route.cache_policy
+        if route is None or policy is None or policy.false_hits_max_percent is None:
+            return 0
+        if not policy.is_enabled or CacheTier.SEMANTIC.value not in policy.tiers:
+            return 0
+        present = policy.similarity_min if route.similarity_min is None else route.similarity_min
+        raised = raised_threshold(steps, present, policy.false_hits_max_percent / 100)
+        if raised is None:
+            return 0
+        words = _words(raised, present, policy)
+        actor = system_actor("calibration of caches", via=Via.JOB, reason=words)
+        update_route(actor, route_id=route.pk, changes={"similarity_min": raised.similarity_min})
+    log.info("threshold of a route raised", route=route_id, similarity=raised.similarity_min)
+    return 1
+
+
+def _words(raised: Raise, present: float, policy: CachePolicy) -> str:
+    rate = raised.rate
+    return (
+        f"{rate.false_hits} of {rate.checks} checked hits at {present:.2f} or more were false "
+        f"(at least {100 * rate.low:.1f} % with 95 % confidence); policy {policy.name} allows "
+        f"{policy.false_hits_max_percent:g} %"
+    )

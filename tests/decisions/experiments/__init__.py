@@ -1,0 +1,1 @@
+"""What an experiment has shown, against published values and sums made by hand."""
