@@ -62,8 +62,10 @@ class Caches:
             self.semantic.forget(key)
 
     def is_off(self, asked: Asked) -> bool:
-        """Whether no tier that the policy names can be asked now."""
+        """Whether none of the tiers that the policy names can be asked now."""
         names = asked.policy.tiers
+        if not names:
+            return False
         is_here = CacheTier.LOCAL in names or CacheTier.EMBEDDING in names
         return not is_here and not self.shared.is_up
 

@@ -104,8 +104,8 @@ class Caching:
 
     @property
     def may_keep(self) -> bool:
-        """Whether its answer may be kept."""
-        return self.obstacle is None and not self.wishes.keeps_nothing
+        """Whether its answer may be kept; a policy without tiers observes, and keeps nothing."""
+        return self.obstacle is None and not self.wishes.keeps_nothing and bool(self.policy.tiers)
 
     @property
     def may_join(self) -> bool:
