@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import onnxruntime  # noqa: F401 (it crashes if it is loaded after usearch's library)
 from usearch.index import Index
 
 from inference.helper.embedder import WIDTH, Vector
@@ -23,7 +24,7 @@ FLAT_MAX = 4096
 
 _CONNECTIVITY = 16
 _EXPANSION_ADD = 128
-_EXPANSION_SEARCH = 256
+_EXPANSION_SEARCH = 512
 # Vectors beyond these tables' own room, measured: a flat row has 1.5 KB, a node of the graph 1.7.
 _ENTRY_BYTES = 2400
 _EXPIRED_AT_ONCE = 256
