@@ -26,7 +26,7 @@ _WINDOW_WORDS = {
 }
 # so that every row of a page is full; beside a wide one the overview has its lists
 _WIDE = {
-    Page.OVERVIEW: frozenset((PanelKind.REQUESTS,)),
+    Page.OVERVIEW: frozenset((PanelKind.REQUESTS, PanelKind.COST, PanelKind.CACHE_HITS)),
     Page.POOL: frozenset((PanelKind.REQUESTS, PanelKind.COST)),
     Page.ROUTE: frozenset((PanelKind.REQUESTS, PanelKind.COST)),
 }

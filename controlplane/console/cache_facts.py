@@ -38,6 +38,11 @@ def saved_words(use: Mapping[str, Any]) -> str:
     return NO_PRICE if saved is None else dollars(saved)
 
 
+def cost_saved_words(use: Mapping[str, Any]) -> str:
+    """What stands in place of a cost: `saved $0.0004872`."""
+    return f"saved, {NO_PRICE}" if use.get("saved_nanousd") is None else f"saved {saved_words(use)}"
+
+
 def cache_facts(row: Request, policy_name: str | None) -> Sequence[Fact]:
     """A line for all that is known of the cache's part in a request; none without one."""
     use = row.cache
@@ -75,10 +80,10 @@ def _by_meaning(use: Mapping[str, Any]) -> Sequence[Fact]:
 
 
 def _saved(use: Mapping[str, Any]) -> Sequence[Fact]:
-    ms = use.get("saved_ms")
+    ms, is_unknown = use.get("saved_ms"), use.get("saved_nanousd") is None
     sums = tokens(use.get("saved_prompt_tokens"), use.get("saved_completion_tokens"))
     return (
-        Fact("Saved", saved_words(use), unit="at today's price"),
+        Fact("Saved", saved_words(use), unit="" if is_unknown else "at today's price"),
         Fact("Tokens saved, in / out", sums),
         Fact("Time saved", UNKNOWN if ms is None else duration(ms)),
     )

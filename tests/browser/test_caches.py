@@ -34,6 +34,7 @@ def kept(now_ms: int, policy_id: str, route_id: str) -> list[End]:
     origin = make_origin(route_id=route_id, route_name="chat")
     for number in range(120):
         at_ms = now_ms - (number % 24) * HOUR_MS
+        times = {"at_ms": at_ms, "received_at_ms": at_ms - 1_000}
         tier = TIERS[number % 3]
         use = CacheUse(
             policy_id,
@@ -47,13 +48,13 @@ def kept(now_ms: int, policy_id: str, route_id: str) -> list[End]:
             saved_nanousd=None if number == 0 else 400_000,
             saved_ms=900.0,
         )
-        end = make_end(1 + number, at_ms=at_ms, origin=origin, charges=(), cache=use)
+        end = make_end(1 + number, **times, origin=origin, charges=(), cache=use)
         if number % 4 == 3:
             use = CacheUse(policy_id, CacheOutcome.MISS, similarity=0.8, refused_by="threshold")
-            end = make_end(1 + number, at_ms=at_ms, origin=origin, cache=use)
+            end = make_end(1 + number, **times, origin=origin, cache=use)
         elif tier is CacheTier.SEMANTIC and number % 5 == 0:
             use = replace(use, outcome=CacheOutcome.CHECKED, agreed=number % 3 != 2)
-            end = make_end(1 + number, at_ms=at_ms, origin=origin, cache=use)
+            end = make_end(1 + number, **times, origin=origin, cache=use)
         ends.append(end)
     return ends
 

@@ -11,7 +11,7 @@ from controlplane.decisions.ledger import (
     day_of,
     ids_in,
     place_of,
-    read_end,
+    read_fact,
     request_row,
 )
 from inference.contract.codec import CodecError, encode_event
@@ -111,13 +111,13 @@ def test_ids_are_those_whose_names_are_kept() -> None:
 
 def test_reading_replaces_what_postgresql_cannot_store() -> None:
     data = encode_event(make_end(decision={"model": "a\0b", "c\0": ["\0"]}))
-    assert read_end(data).decision == {"model": "a\ufffdb", "c\ufffd": ["\ufffd"]}
+    assert read_fact(data).decision == {"model": "a\ufffdb", "c\ufffd": ["\ufffd"]}
 
 
 @pytest.mark.parametrize("broken", [rb"\ud83d", rb"\udc00x", b"\xed\xa0\xbd", b"\xff"])
 def test_reading_mends_lone_surrogates_and_broken_bytes(broken: bytes) -> None:
     data = encode_event(make_end(client_request_id="HERE")).replace(b"HERE", broken)
-    mended = read_end(data)
+    mended = read_fact(data)
     assert mended.client_request_id is not None
     assert mended.client_request_id.startswith("\ufffd")
     assert mended.charges == make_end().charges
@@ -129,7 +129,7 @@ def test_reading_mends_lone_surrogates_and_broken_bytes(broken: bytes) -> None:
 )
 def test_what_is_no_end_is_said_to_be_none(data: bytes) -> None:
     with pytest.raises(CodecError):
-        read_end(data)
+        read_fact(data)
 
 
 def test_an_unreadable_end_still_tells_its_place() -> None:

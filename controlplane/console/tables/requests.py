@@ -10,7 +10,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django_tables2 import Column, Table
 
-from controlplane.console.cache_facts import cache_words, is_served, saved_words
+from controlplane.console.cache_facts import cache_words, cost_saved_words, is_served
 from controlplane.console.formats import (
     UNKNOWN,
     clock,
@@ -79,7 +79,7 @@ def attempt_ms(request: Request, charge: Charge) -> float | None:
 def cost_words(request: Request, decimals: int = 2) -> str:
     """The cost; a dash when nothing went upstream, and of a hit what it saved."""
     if not request.attempts:
-        return f"saved {saved_words(request.cache)}" if is_served(request.cache) else UNKNOWN
+        return cost_saved_words(request.cache) if is_served(request.cache) else UNKNOWN
     return cost(request.cost_nanousd, request.cost_max_nanousd, decimals)
 
 

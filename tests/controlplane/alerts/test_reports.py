@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from controlplane.decisions.ledger import read_end
+from controlplane.decisions.ledger import read_fact
 from controlplane.models import Organisation, ReportSchedule
 from controlplane.services.actors import Actor
 from controlplane.services.channels import create_channel
@@ -23,7 +23,7 @@ def test_a_report_is_mailed_once_with_who_used_what(
 ) -> None:
     origin = make_origin(organisation_id=organisation.pk, end_user="<b>ann</b>\0")
     # as the recorder reads it: what PostgreSQL can't store is replaced
-    end = read_end(encode_event(make_end(1, origin=origin)))
+    end = read_fact(encode_event(make_end(1, origin=origin)))
     record_usage([end], now=NOON)
     channel = create_channel(
         actor, organisation=organisation, name="cfo", kind="email", recipients=["cfo@example.com"]
