@@ -55,6 +55,7 @@ async def _landing(
         while not ticket.landing.done():
             left_s = until_s - exchange.services.stopwatch()
             if left_s <= 0:
+                ticket.leave()  # else it would be handed the lead, and the others wait for nobody
                 return Turn.ALONE
             silence_s = None if alive is None else alive.left_s
             await asyncio.wait({ticket.landing}, timeout=sooner(left_s, silence_s))

@@ -7,6 +7,7 @@ import pytest
 
 from inference.caches.flight import Flights, Turn
 from inference.contract.kinds import CacheOutcome
+from inference.gateway import flying
 from tests.inference.caches.rig import SHARING, caching_gateway
 from tests.inference.caches.test_exact import cache
 from tests.inference.gateway.client import BASE, chat, opened, request_bytes
@@ -59,6 +60,20 @@ async def test_if_all_fail_all_are_told(upstream: Upstream) -> None:
         replies = await asyncio.gather(*(chat(gateway.port) for _ in range(5)))
         await gateway.wait_ended(5)
     assert {one.status for one in replies} == {400}
+    assert not gateway.caches.flights  # type: ignore[union-attr]
+
+
+async def test_who_has_waited_too_long_is_never_handed_the_lead(
+    upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flying, "JOIN_S", 0.05)
+    upstream.play(Behaviour(calls=1, delay_ms=600, status=400), Behaviour())
+    async with caching_gateway(upstream) as gateway:
+        first = asyncio.create_task(chat(gateway.port))
+        await gateway.wait_for(lambda: upstream.calls)
+        assert (await chat(gateway.port)).status == 200
+        assert (await first).status == 400
+        await gateway.wait_ended(2)
     assert not gateway.caches.flights  # type: ignore[union-attr]
 
 
