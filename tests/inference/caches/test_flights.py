@@ -87,6 +87,22 @@ async def test_an_answer_that_is_not_kept_lets_all_go_their_own_way(upstream: Up
     assert len(upstream.calls) == 5
 
 
+async def test_who_waits_is_not_given_what_another_model_said(
+    upstream: Upstream, other_upstream: Upstream
+) -> None:
+    upstream.play(Behaviour(calls=1, delay_ms=300, status=500), Behaviour(text="A"))
+    other_upstream.play(Behaviour(text="B"))
+    async with caching_gateway(upstream, other_upstream) as gateway:
+        gateway.u = 0.0
+        first = asyncio.create_task(chat(gateway.port))
+        await gateway.wait_for(lambda: upstream.calls)
+        others = await asyncio.gather(*(chat(gateway.port) for _ in range(3)))
+        replies = [await first, *others]
+    texts = [one.json["choices"][0]["message"]["content"] for one in replies]
+    assert texts == ["B", "A", "A", "A"]
+    assert "joined; tier=local" not in map(cache, replies)
+
+
 async def test_gateways_wait_for_one_another(upstream: Upstream, cache_url: str) -> None:
     upstream.play(Behaviour(delay_ms=300))
     policy = SHARING
