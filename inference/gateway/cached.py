@@ -232,7 +232,7 @@ class Caching:
         )
 
     def keep(self, exchange: "Exchange", attempt: Attempt, entry: Entry | None) -> None:
-        """Keep an answer under what really gave it; those who wait get it if they asked for that."""
+        """Keep an answer under what really gave it; who waits gets it if that was asked."""
         if entry is not None:
             key = self._key_of_answer(exchange, attempt)
             self.caches.keep(self.asked, key, entry)
