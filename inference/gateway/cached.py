@@ -29,11 +29,11 @@ from inference.decisions.caching import (
 )
 from inference.decisions.cost import cost_of
 from inference.decisions.plan import Plan, PlannedTarget
-from inference.decisions.replaying.base import Document
+from inference.decisions.replaying.base import ALL_SHOWN, Document
 from inference.decisions.replaying.registry import FORMS
 from inference.gateway.attempts import Attempt
 from inference.gateway.headers import Headers
-from inference.gateway.recording import Recording
+from inference.gateway.recording import Recording, frames_of
 from inference.gateway.schemas import InferenceRequest
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ class Caching:
         self, exchange: "Exchange", attempt: Attempt, whole: Document, body: bytes | None = None
     ) -> Entry | None:
         """The entry of an answer, or None if it is none to be kept; `body` is how it came, if it
-        came whole.
+        came whole. Raises one of UNREADABLE if it is like none that its dialect has.
         """
         form, charge = FORMS[self.place.endpoint], attempt.charge
         if not self.may_keep or charge is None or not form.is_fit(whole):
@@ -209,6 +209,7 @@ class Caching:
         body = _encode(whole) if body is None else body
         if len(body) > self.policy.max_entry_bytes:
             return None
+        frames_of(form, whole, ALL_SHOWN)  # raises if it can't be told as a stream
         now_s = exchange.services.clock()
         expires_at = now_s + ttl_of(self.policy, self.plan.standing.task)
         namespace, tags = self.wishes.namespace, self.wishes.tags

@@ -20,6 +20,9 @@ class Shown:
     frame_usage: bool = False
 
 
+ALL_SHOWN = Shown(usage=True, frame_usage=True)
+
+
 class Form(Protocol):
     """How answers of one dialect are put together and taken apart."""
 
