@@ -86,6 +86,6 @@ def _is_passed_by(
 
 
 def wants_vectors(caching: Caching) -> bool:
-    """Whether the inputs of the request are kept one by one."""
-    is_embedding = caching.place.endpoint is Endpoint.EMBEDDINGS and "input" in caching.said
-    return is_embedding and CacheTier.EMBEDDING in caching.policy.tiers
+    """Whether the inputs of the request are kept one by one; of no input the engine says what."""
+    is_embedding = caching.place.endpoint is Endpoint.EMBEDDINGS and caching.said.get("input")
+    return bool(is_embedding) and CacheTier.EMBEDDING in caching.policy.tiers

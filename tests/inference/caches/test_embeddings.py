@@ -21,7 +21,7 @@ from tests.inference.caches.rig import (
     has_kept,
 )
 from tests.inference.caches.test_exact import cache
-from tests.inference.gateway.client import Reply, post
+from tests.inference.gateway.client import Reply, post, request_bytes, send
 from tests.inference.gateway.rig import MODEL, Gateway, pool_record
 from tests.inference.stores import until
 from tests.upstream.fixtures import Upstream
@@ -30,15 +30,21 @@ from tests.upstream.script import Behaviour
 
 @asynccontextmanager
 async def embedding_gateway(
-    upstream: Upstream, policy: CachePolicyRecord = EMBEDDING, store_url: str | None = None
+    *upstreams: Upstream,
+    policy: CachePolicyRecord = EMBEDDING,
+    store_url: str | None = None,
 ) -> AsyncIterator[Gateway]:
-    """A gateway whose model makes vectors."""
+    """A gateway whose model makes vectors; that of a second upstream makes others."""
+    pools = [
+        replace(pool_record(name, one.base_url), breaker_min_requests=1_000)
+        for name, one in zip("ab", upstreams, strict=False)
+    ]
     snapshot = cached_configuration(
-        pool_record("a", upstream.base_url),
+        *pools,
         policy=policy,
         models=(replace(MODEL, task=Task.EMBED),),
     )
-    async with caching_gateway(upstream, snapshot=snapshot, store_url=store_url) as gateway:
+    async with caching_gateway(*upstreams, snapshot=snapshot, store_url=store_url) as gateway:
         yield gateway
 
 
@@ -148,6 +154,50 @@ async def test_an_answer_that_lacks_a_vector_is_an_error_and_keeps_nothing(
         await embed(gateway, ["one", "two", "six"])
     assert (short.status, short.code) == (502, "upstream_bad_answer")
     assert sent(upstream)[-1] == ["two", "six"]
+
+
+async def test_another_model_is_asked_for_the_whole_batch_and_its_vectors_are_its_own(
+    upstream: Upstream, other_upstream: Upstream
+) -> None:
+    upstream.play(answer([1.0], tokens=3), Behaviour(status=500, calls=1), answer([2.0], tokens=3))
+    other_upstream.play(answer([7.0], [8.0], [7.0], tokens=6))
+    given = ["one", "two", "one"]
+    async with embedding_gateway(upstream, other_upstream) as gateway:
+        gateway.u = 0.0
+        await embed(gateway, "one")
+        stood_in = await embed(gateway, given)
+        again = await embed(gateway, given)
+        await gateway.wait_ended(3)
+    assert sent(upstream) == ["one", ["two"], ["two"]]
+    assert sent(other_upstream) == [given]
+    assert [one["embedding"] for one in stood_in.json["data"]] == [[7.0], [8.0], [7.0]]
+    assert [one["embedding"] for one in again.json["data"]] == [[1.0], [2.0], [1.0]]
+    used = gateway.books.ends[1].cache
+    assert used is not None
+    assert (used.inputs, used.inputs_hit, used.saved_prompt_tokens) == (3, 0, None)
+
+
+async def test_a_batch_that_is_not_to_be_read_goes_whole_and_is_kept(upstream: Upstream) -> None:
+    upstream.play(answer([1.0], [2.0], [1.0], tokens=6))
+    async with embedding_gateway(upstream) as gateway:
+        body = json.dumps({"model": "m", "input": ["one", "two", "one"]}).encode()
+        headers = {"cache-control": "no-cache"}
+        fresh = await send(
+            gateway.port, request_bytes(body, path="/v1/embeddings", headers=headers)
+        )
+        kept = await embed(gateway, ["two", "one"])
+    assert (fresh.status, cache(fresh), cache(kept)) == (200, "bypass", "hit")
+    assert sent(upstream) == [["one", "two", "one"]]
+    assert len(fresh.json["data"]) == 3
+    assert [one["embedding"] for one in kept.json["data"]] == [[2.0], [1.0]]
+
+
+async def test_no_input_is_the_engines_to_refuse(upstream: Upstream) -> None:
+    upstream.play(Behaviour(status=400))
+    async with embedding_gateway(upstream) as gateway:
+        reply = await embed(gateway, [])
+    assert reply.status == 400
+    assert sent(upstream) == [[]]
 
 
 async def test_without_the_embedding_tier_a_batch_is_kept_as_a_whole(upstream: Upstream) -> None:
