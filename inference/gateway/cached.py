@@ -114,13 +114,18 @@ class Caching:
         return self.may_read and self.may_keep and is_plain and self.vectors is None
 
     def is_alive(self, entry: Entry, now_s: float) -> bool:
-        """Whether an entry may be served to anybody: its time isn't over, and no purge bears on it
-        that its own request hadn't heard of.
+        """Whether an entry may be served to this request: its time isn't over, no purge bears on it
+        that its own request hadn't heard of, and a purge of any of this request's tags would.
         """
+        has_tags = set(self.wishes.tags) <= set(entry.tags)
+        return has_tags and self._is_alive_to_anybody(entry, now_s)
+
+    def _is_alive_to_anybody(self, entry: Entry, now_s: float) -> bool:
         return (
             now_s < entry.stale_until
             and entry.policy_id == self.policy.id
-            and entry.mark == self.mark_of(entry.namespace, entry.tags, entry.entry_id)
+            # that it has heard of more is of purges that are forgotten by now, or not heard of here
+            and entry.mark >= self.mark_of(entry.namespace, entry.tags, entry.entry_id)
         )
 
     def mark_of(self, namespace: str, tags: tuple[str, ...], entry_id: str) -> int:
@@ -177,12 +182,25 @@ class Caching:
             self.asked, nearest.key, lambda one: self.is_alive(one, now_s)
         )
         if found is None:
-            semantic.forget(nearest.key)
+            await self._forget_if_gone(nearest.key, now_s)
             return None
         if exchange.services.chance() * 100 < self.policy.check_percent:
             self.compared, self.outcome = found.entry, CacheOutcome.CHECKED
             return None
         return Found(found.entry, CacheTier.SEMANTIC)
+
+    async def _forget_if_gone(self, key: bytes, now_s: float) -> None:
+        """Have a question found no more, at no host, if its answer stands nowhere.
+
+        Only the store can say so: what this process lacks another may have. Else it is left to
+        its expiry.
+        """
+        if CacheTier.SHARED not in self.policy.tiers:
+            return
+        if await self.caches.shared.is_without(
+            self.asked, key, lambda one: self._is_alive_to_anybody(one, now_s)
+        ):
+            self.caches.semantic.forget(key)
 
     def answered_with(self, entry: Entry) -> None:
         """Take note that another's answer is this one's too."""
