@@ -55,7 +55,17 @@ class Caching:
     """
 
     __slots__ = (
-        *("agreed", "asked", "caches", "compared", "entry_id", "found", "is_stale", "leads"),
+        *(
+            "agreed",
+            "asked",
+            "caches",
+            "compared",
+            "compared_key",
+            "entry_id",
+            "found",
+            "is_stale",
+            "leads",
+        ),
         *("made", "obstacle", "outcome", "place", "plan", "policy", "purges", "recording"),
         *("refused_by", "request", "said", "similarity", "vectors", "wishes"),
     )
@@ -95,6 +105,7 @@ class Caching:
         self.similarity: float | None = None
         self.refused_by: str | None = None
         self.compared: Entry | None = None
+        self.compared_key = b""
         self.agreed: bool | None = None
 
     @property
@@ -185,7 +196,8 @@ class Caching:
             await self._forget_if_gone(nearest.key, now_s)
             return None
         if exchange.services.chance() * 100 < self.policy.check_percent:
-            self.compared, self.outcome = found.entry, CacheOutcome.CHECKED
+            self.compared, self.compared_key = found.entry, nearest.key
+            self.outcome = CacheOutcome.CHECKED
             return None
         return Found(found.entry, CacheTier.SEMANTIC)
 
@@ -201,6 +213,14 @@ class Caching:
             self.asked, key, lambda one: self._is_alive_to_anybody(one, now_s)
         ):
             self.caches.semantic.forget(key)
+
+    def note_agreement(self, agreed: bool | None) -> None:
+        """Take note whether the fresh answer says what the kept one does; if not, let that one go,
+        wherever it stands: nobody else is to be answered with it.
+        """
+        self.agreed = agreed
+        if agreed is False:
+            self.caches.forget(self.asked, self.compared_key)
 
     def answered_with(self, entry: Entry) -> None:
         """Take note that another's answer is this one's too."""
@@ -303,7 +323,7 @@ class Caching:
             agreed=self.agreed,
         )
         if self.outcome is not CacheOutcome.BYPASS:
-            told = changed(told, entry_id=self.entry_id)
+            told = changed(told, entry_id=self._told_id())
         if vectors is not None:
             return vectors.told(told, self.plan)
         if found is None:
@@ -312,13 +332,22 @@ class Caching:
         return changed(
             told,
             tier=found.tier,
-            entry_id=entry.entry_id,
             age_ms=self.age_ms(exchange, entry),
             saved_prompt_tokens=entry.usage.prompt_tokens,
             saved_completion_tokens=entry.usage.completion_tokens,
             saved_nanousd=cost_of(entry.usage, self.plan.targets[0].price),
             saved_ms=entry.took_ms,
         )
+
+    def _told_id(self) -> str | None:
+        """The entry that it came to: the one served or compared, else that of its own answer.
+
+        Of embeddings it is none, since each input has its own.
+        """
+        if self.vectors is not None:
+            return None
+        entry = self.compared if self.found is None else self.found.entry
+        return self.entry_id if entry is None else entry.entry_id
 
     def age_ms(self, exchange: "Exchange", entry: Entry) -> int:
         """How old an answer is."""
@@ -341,8 +370,8 @@ class Caching:
             return headers
         if self.similarity is not None:
             headers += ((b"x-headworks-cache-similarity", b"%.4f" % self.similarity),)
-        entry_id = self.entry_id if found is None else found.entry.entry_id
-        if self.obstacle is None:
+        entry_id = self._told_id()
+        if self.obstacle is None and entry_id is not None:
             headers += ((b"x-headworks-cache-entry", entry_id.encode()),)
         return headers
 
@@ -352,7 +381,7 @@ class Caching:
         if self.obstacle is not None:
             told["obstacle"] = self.obstacle.value
         else:
-            told["entry"] = self.entry_id if self.found is None else self.found.entry.entry_id
+            told["entry"] = self._told_id()
         if self.found is not None:
             told["tier"] = self.found.tier.value
         return told

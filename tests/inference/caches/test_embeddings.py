@@ -3,7 +3,7 @@
 import base64
 import json
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -21,8 +21,8 @@ from tests.inference.caches.rig import (
     has_kept,
 )
 from tests.inference.caches.test_exact import cache
-from tests.inference.gateway.client import Reply, post, request_bytes, send
-from tests.inference.gateway.rig import MODEL, Gateway, pool_record
+from tests.inference.gateway.client import Reply, request_bytes, send
+from tests.inference.gateway.rig import DEBUG_TOKEN, MODEL, TOKEN, Gateway, pool_record
 from tests.inference.stores import until
 from tests.upstream.fixtures import Upstream
 from tests.upstream.script import Behaviour
@@ -48,8 +48,17 @@ async def embedding_gateway(
         yield gateway
 
 
-async def embed(gateway: Gateway, given: object, **fields: object) -> Reply:
-    return await post(gateway.port, "/v1/embeddings", input=given, **fields)
+async def embed(
+    gateway: Gateway,
+    given: object,
+    *,
+    headers: Mapping[str, str] | None = None,
+    token: str = TOKEN,
+    **fields: object,
+) -> Reply:
+    body = json.dumps({"model": "m", "input": given, **fields}).encode()
+    asked = request_bytes(body, path="/v1/embeddings", token=token, headers=headers)
+    return await send(gateway.port, asked)
 
 
 def sent(upstream: Upstream) -> list[Any]:
@@ -67,13 +76,17 @@ def answer(*vectors: list[float], tokens: int) -> Behaviour:
 
 async def test_a_text_alone_is_one_vector_on_a_hit_too(upstream: Upstream) -> None:
     async with embedding_gateway(upstream, policy=EMBEDDING) as gateway:
-        replies = [await embed(gateway, "abc") for _ in range(2)]
+        replies = [await embed(gateway, "abc", token=DEBUG_TOKEN) for _ in range(2)]
+        await gateway.wait_ended(2)
     for reply in replies:
         assert [one["embedding"] for one in reply.json["data"]] == [[0.6, 0.8]]
         assert [one["index"] for one in reply.json["data"]] == [0]
         assert reply.json["model"] == "served-a"
     assert [cache(one) for one in replies] == ["miss", "hit"]
     assert sent(upstream) == ["abc"]
+    # each input has an entry of its own, so there is none to name
+    assert all("x-headworks-cache-entry" not in one.headers for one in replies)
+    assert [one.cache.entry_id for one in gateway.books.ends if one.cache] == [None, None]
 
 
 async def test_usage_on_a_hit_is_what_was_kept_and_billed_as_nothing(upstream: Upstream) -> None:
@@ -180,14 +193,11 @@ async def test_another_model_is_asked_for_the_whole_batch_and_its_vectors_are_it
 async def test_a_batch_that_is_not_to_be_read_goes_whole_and_is_kept(upstream: Upstream) -> None:
     upstream.play(answer([1.0], [2.0], [1.0], tokens=6))
     async with embedding_gateway(upstream) as gateway:
-        body = json.dumps({"model": "m", "input": ["one", "two", "one"]}).encode()
-        headers = {"cache-control": "no-cache"}
-        fresh = await send(
-            gateway.port, request_bytes(body, path="/v1/embeddings", headers=headers)
-        )
+        given = ["one", "two", "one"]
+        fresh = await embed(gateway, given, headers={"cache-control": "no-cache"})
         kept = await embed(gateway, ["two", "one"])
     assert (fresh.status, cache(fresh), cache(kept)) == (200, "bypass", "hit")
-    assert sent(upstream) == [["one", "two", "one"]]
+    assert sent(upstream) == [given]
     assert len(fresh.json["data"]) == 3
     assert [one["embedding"] for one in kept.json["data"]] == [[2.0], [1.0]]
 

@@ -251,11 +251,17 @@ async def test_a_hit_that_is_checked_is_answered_anew_and_compared(
         await until_known(gateway, mind)
         second = await say(gateway, SECOND, stream=is_stream)
         await gateway.wait_ended(2)
+        third = await say(gateway, FIRST)
+        assert ("hit; tier=local" == cache(third)) is (agrees is not False)
     assert cache(second) == "checked"
     assert b"It" in second.body
-    used = last(gateway)
+    used = gateway.books.ends[1].cache
+    assert used is not None
     assert (used.outcome, used.agreed, used.tier) == (CacheOutcome.CHECKED, agrees, None)
-    assert len(gateway.books.ends[-1].charges) == 1
+    kept = gateway.books.ends[0].cache
+    assert kept is not None
+    assert used.entry_id == kept.entry_id
+    assert len(gateway.books.ends[1].charges) == 1
 
 
 async def test_without_its_helper_the_tier_is_off_and_all_is_served(
