@@ -168,6 +168,7 @@ def test_the_whole_list_is_used_by_keyboard_alone(visitor: Visitor, console: Con
         "View API request",
         "id_last",
         "id_outcome",
+        "id_reason",
         "id_route",
         "id_pool",
         "id_model",

