@@ -18,7 +18,7 @@ class Entry:
     """A kept answer: its neutral form as JSON, or the vector of one input as JSON has it.
 
     Times are seconds since the epoch. Past `expires_at` it is stale, and past `stale_until` gone.
-    It lives while `mark` is what purges come to now. `usage` is of the answer that was kept,
+    It lives until purges come to more than `mark`. `usage` is of the answer that was kept,
     `took_ms` the time it had taken and `cost_nanousd` what it had cost, None if nobody knows.
     """
 

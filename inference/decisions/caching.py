@@ -246,8 +246,9 @@ def mark(
 ) -> int:
     """The newest epoch of an organisation's purges that bear on an entry; 0 is none.
 
-    An entry lives only while this is what it was when its request was asked: so what was asked
-    before a purge, or by a gateway that hadn't heard of it, is never served after it.
+    An entry lives until this is more than it was when its request was asked: so what was asked
+    before a purge, or by a gateway that hadn't heard of it, is never served after it. It may be
+    less once old purges are forgotten.
     """
     if not purges:
         return 0

@@ -12,6 +12,7 @@ from inference.contract.snapshot import (
     ConfigSnapshot,
     ExperimentRecord,
     KeyRecord,
+    MatchRecord,
     PoolRecord,
     PriceRecord,
     RouteRecord,
@@ -35,10 +36,10 @@ class Way:
     """Where a key comes by a name: the route, and what a request counts as that says no more.
 
     `experiments` are those that run on the route, `looked_at` the headers that its rules, they and
-    its cache policy look at. `line_ups` are the route's own, by endpoint, which a request comes to
-    that neither rule nor experiment nor its caller's wish has chosen for. `origins` are of requests
-    by it that say no more, by endpoint and whether they are streams: kept here by whoever writes
-    them down.
+    the cache policies of it and of their variants look at. `line_ups` are the route's own, by
+    endpoint, which a request comes to that neither rule nor experiment nor its caller's wish has
+    chosen for. `origins` are of requests by it that say no more, by endpoint and whether they are
+    streams: kept here by whoever writes them down.
     """
 
     route: RouteRecord
@@ -131,12 +132,20 @@ class Groundwork:
             if len(self._ways) >= MOST_WAYS:
                 self._ways.clear()
             tested = self._snapshot.tested.get(route.id, ())
-            policy = self._snapshot.cache_policies.get(route.cache_policy_id or "")
-            looked_at = headers_of(route, tested, () if policy is None else policy.bypass)
+            looked_at = headers_of(route, tested, self._bypass_of(route, tested))
             standing = standing_of_nothing(identity, route)
             way = Way(route, standing, looked_at, {}, {}, tested)
             self._ways[identity.id, name] = way
         return way
+
+    def _bypass_of(
+        self, route: RouteRecord, tested: Sequence[ExperimentRecord]
+    ) -> list[MatchRecord]:
+        """What passes caches by, under any policy that a request of the route may come to have."""
+        variants = (variant for one in tested for variant in one.variants)
+        named = {route.cache_policy_id, *(variant.cache_policy_id for variant in variants)}
+        policies = (self._snapshot.cache_policies.get(one or "") for one in named)
+        return [when for policy in policies if policy is not None for when in policy.bypass]
 
     def line_up(
         self,

@@ -14,10 +14,14 @@ Variables = Mapping[str, str]
 
 @frozen
 class Template:
-    """What a request's prompt is filled with, and the caller's `own` messages after it, in JSON."""
+    """What a request's prompt is filled with, and the caller's `own` messages after it, in JSON.
+
+    `asked` is the member that asked for the prompt, as the caller wrote it.
+    """
 
     variables: Variables
     own: bytes | None
+    asked: bytes = b""
 
 
 class MissingVariables(Exception):

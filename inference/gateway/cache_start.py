@@ -7,10 +7,11 @@ import msgspec
 
 from inference.contract.kinds import CacheScope, CacheTier, Endpoint, PurgeKind
 from inference.contract.snapshot import CachePolicyRecord, ConfigSnapshot
-from inference.decisions.arms import cache_part_of, cache_policy_of
+from inference.decisions.arms import cache_part_of, cache_policy_of, parameters_of
 from inference.decisions.caching import (
     Obstacle,
     Place,
+    Said,
     identity_of,
     is_sampled,
     obstacle_to,
@@ -22,6 +23,7 @@ from inference.decisions.plan import Plan
 from inference.decisions.rules import Circumstances, fits
 from inference.gateway.cache_wishes import cache_wishes
 from inference.gateway.cached import Caching
+from inference.gateway.members import raw_members
 from inference.gateway.schemas import InferenceRequest
 
 if TYPE_CHECKING:
@@ -46,9 +48,10 @@ def begin_caching(exchange: "Exchange", plan: Plan, request: InferenceRequest) -
     endpoint, task = exchange.endpoint, plan.standing.task
     try:
         said = read_said(request.members, request.replaced)
+        sent = _as_sent(plan, request) or said
     except (msgspec.DecodeError, RecursionError):
         return None  # it is the engine's to say what is wrong with it
-    obstacle = obstacle_to(policy, endpoint, task, is_sampled=is_sampled(endpoint, said))
+    obstacle = obstacle_to(policy, endpoint, task, is_sampled=is_sampled(endpoint, sent))
     if obstacle is None and policy.bypass and _is_passed_by(exchange, snapshot, policy, plan):
         obstacle = Obstacle.RULE
     place = Place(
@@ -74,6 +77,15 @@ def begin_caching(exchange: "Exchange", plan: Plan, request: InferenceRequest) -
     return caching
 
 
+def _as_sent(plan: Plan, request: InferenceRequest) -> Said | None:
+    """What the request says with what its variants set, None if they set nothing; it may raise."""
+    given = parameters_of(plan.assignments, is_stood_in=False)
+    if not given:
+        return None
+    set_to = raw_members({name: text.encode() for name, text in given.items()})
+    return read_said({**request.members, **set_to}, request.replaced)
+
+
 def _is_passed_by(
     exchange: "Exchange", snapshot: ConfigSnapshot, policy: CachePolicyRecord, plan: Plan
 ) -> bool:
@@ -86,6 +98,6 @@ def _is_passed_by(
 
 
 def wants_vectors(caching: Caching) -> bool:
-    """Whether the inputs of the request are kept one by one."""
-    is_embedding = caching.place.endpoint is Endpoint.EMBEDDINGS and "input" in caching.said
-    return is_embedding and CacheTier.EMBEDDING in caching.policy.tiers
+    """Whether the inputs of the request are kept one by one; of no input the engine says what."""
+    is_embedding = caching.place.endpoint is Endpoint.EMBEDDINGS and caching.said.get("input")
+    return bool(is_embedding) and CacheTier.EMBEDDING in caching.policy.tiers

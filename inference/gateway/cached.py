@@ -56,7 +56,17 @@ class Caching:
     """
 
     __slots__ = (
-        *("agreed", "asked", "caches", "compared", "entry_id", "found", "is_stale", "leads"),
+        *(
+            "agreed",
+            "asked",
+            "caches",
+            "compared",
+            "compared_key",
+            "entry_id",
+            "found",
+            "is_stale",
+            "leads",
+        ),
         *("made", "obstacle", "outcome", "place", "plan", "policy", "purges", "recording"),
         *("refused_by", "request", "said", "similarity", "unbounded", "vectors", "wishes"),
     )
@@ -97,6 +107,7 @@ class Caching:
         self.similarity: float | None = None
         self.refused_by: str | None = None
         self.compared: Entry | None = None
+        self.compared_key = b""
         self.agreed: bool | None = None
 
     @property
@@ -116,13 +127,18 @@ class Caching:
         return self.may_read and self.may_keep and is_plain and self.vectors is None
 
     def is_alive(self, entry: Entry, now_s: float) -> bool:
-        """Whether an entry may be served to anybody: its time isn't over, and no purge bears on it
-        that its own request hadn't heard of.
+        """Whether an entry may be served to this request: its time isn't over, no purge bears on it
+        that its own request hadn't heard of, and a purge of any of this request's tags would.
         """
+        has_tags = set(self.wishes.tags) <= set(entry.tags)
+        return has_tags and self._is_alive_to_anybody(entry, now_s)
+
+    def _is_alive_to_anybody(self, entry: Entry, now_s: float) -> bool:
         return (
             now_s < entry.stale_until
             and entry.policy_id == self.policy.id
-            and entry.mark == self.mark_of(entry.namespace, entry.tags, entry.entry_id)
+            # that it has heard of more is of purges that are forgotten by now, or not heard of here
+            and entry.mark >= self.mark_of(entry.namespace, entry.tags, entry.entry_id)
         )
 
     def mark_of(self, namespace: str, tags: tuple[str, ...], entry_id: str) -> int:
@@ -179,12 +195,34 @@ class Caching:
             self.asked, nearest.key, lambda one: self.is_alive(one, now_s)
         )
         if found is None:
-            semantic.forget(nearest.key)
+            await self._forget_if_gone(nearest.key, now_s)
             return None
         if exchange.services.chance() * 100 < self.policy.check_percent:
-            self.compared, self.outcome = found.entry, CacheOutcome.CHECKED
+            self.compared, self.compared_key = found.entry, nearest.key
+            self.outcome = CacheOutcome.CHECKED
             return None
         return Found(found.entry, CacheTier.SEMANTIC)
+
+    async def _forget_if_gone(self, key: bytes, now_s: float) -> None:
+        """Have a question found no more, at no host, if its answer stands nowhere.
+
+        Only the store can say so: what this process lacks another may have. Else it is left to
+        its expiry.
+        """
+        if CacheTier.SHARED not in self.policy.tiers:
+            return
+        if await self.caches.shared.is_without(
+            self.asked, key, lambda one: self._is_alive_to_anybody(one, now_s)
+        ):
+            self.caches.semantic.forget(key)
+
+    def note_agreement(self, agreed: bool | None) -> None:
+        """Take note whether the fresh answer says what the kept one does; if not, let that one go,
+        wherever it stands: nobody else is to be answered with it.
+        """
+        self.agreed = agreed
+        if agreed is False:
+            self.caches.forget(self.asked, self.compared_key)
 
     def answered_with(self, entry: Entry) -> None:
         """Take note that another's answer is this one's too."""
@@ -293,7 +331,7 @@ class Caching:
             agreed=self.agreed,
         )
         if self.outcome is not CacheOutcome.BYPASS:
-            told = changed(told, entry_id=self.entry_id)
+            told = changed(told, entry_id=self._told_id())
         if vectors is not None:
             return vectors.told(told, self.plan)
         if found is None:
@@ -302,13 +340,22 @@ class Caching:
         return changed(
             told,
             tier=found.tier,
-            entry_id=entry.entry_id,
             age_ms=self.age_ms(exchange, entry),
             saved_prompt_tokens=entry.usage.prompt_tokens,
             saved_completion_tokens=entry.usage.completion_tokens,
             saved_nanousd=cost_of(entry.usage, self.plan.targets[0].price),
             saved_ms=entry.took_ms,
         )
+
+    def _told_id(self) -> str | None:
+        """The entry that it came to: the one served or compared, else that of its own answer.
+
+        Of embeddings it is none, since each input has its own.
+        """
+        if self.vectors is not None:
+            return None
+        entry = self.compared if self.found is None else self.found.entry
+        return self.entry_id if entry is None else entry.entry_id
 
     def age_ms(self, exchange: "Exchange", entry: Entry) -> int:
         """How old an answer is."""
@@ -331,8 +378,8 @@ class Caching:
             return headers
         if self.similarity is not None:
             headers += ((b"x-headworks-cache-similarity", b"%.4f" % self.similarity),)
-        entry_id = self.entry_id if found is None else found.entry.entry_id
-        if self.obstacle is None:
+        entry_id = self._told_id()
+        if self.obstacle is None and entry_id is not None:
             headers += ((b"x-headworks-cache-entry", entry_id.encode()),)
         return headers
 
@@ -342,7 +389,7 @@ class Caching:
         if self.obstacle is not None:
             told["obstacle"] = self.obstacle.value
         else:
-            told["entry"] = self.entry_id if self.found is None else self.found.entry.entry_id
+            told["entry"] = self._told_id()
         if self.found is not None:
             told["tier"] = self.found.tier.value
         return told

@@ -76,6 +76,7 @@ class Exchange:
     is_out_of_retries = False
     tokens_not_generated: int | None = None
     assignments: tuple[Assignment, ...] = ()
+    is_renewal = False
 
     def __init__(self, services: Services, downstream: Downstream, *, endpoint: Endpoint) -> None:
         self.services = services

@@ -57,6 +57,12 @@ _USES: Mapping[bytes, _Use] = {
     **dict.fromkeys((CACHE_CONTROL, CONTEXT_VERSION, CACHE_NAMESPACE, CACHE_TAGS), _CACHING),
 }
 
+VARIES_BY: tuple[bytes, ...] = (
+    *(b"authorization", b"x-api-key", b"x-headworks-debug"),
+    *(one for one, use in _USES.items() if use in (_WISH, _CACHING) and one != CACHE_CONTROL),
+)
+"""The headers by which answers differ; a route's rules may look at further ones."""
+
 
 @frozen
 class CallerHeaders:

@@ -104,6 +104,7 @@ async def _compare(caching: Caching, whole: Document) -> None:
         return
     try:
         async with asyncio.timeout(COMPARE_S):
-            caching.agreed = await caching.caches.semantic.agree(kept, form.text_of(whole))
+            agreed = await caching.caches.semantic.agree(kept, form.text_of(whole))
     except TimeoutError:
-        caching.agreed = None
+        agreed = None
+    caching.note_agreement(agreed)

@@ -14,7 +14,7 @@ from inference.decisions.groundwork import Way
 from inference.decisions.plan import Plan, Refusal
 from inference.decisions.prompts import MissingVariables, Template, find_prompt, render
 from inference.errors import InvalidRequest
-from inference.gateway.members import join_members
+from inference.gateway.members import Members, join_members, raw_members
 from inference.gateway.schemas import BYTES_PER_TOKEN, InferenceRequest, parse_request
 
 if TYPE_CHECKING:
@@ -63,7 +63,16 @@ def filled(exchange: "Exchange", request: InferenceRequest) -> InferenceRequest:
     members["messages"] = _before(record, variables, own)
     found = parse_request(Endpoint.CHAT, join_members(members))
     facts = changed(found.facts, prompt_version_id=record.id)
-    return changed(found, facts=facts, template=Template(variables, own))
+    return changed(found, facts=facts, template=Template(variables, own, bytes(raw)))
+
+
+def as_asked(request: InferenceRequest) -> Members:
+    """The members of a body as the caller wrote it, before a prompt was put in."""
+    template = request.template
+    if template is None or template.own is None:
+        return request.members
+    own = {"messages": template.own, "prompt": template.asked}
+    return {**request.members, **raw_members(own)}
 
 
 def with_room(

@@ -1,6 +1,6 @@
 """An answer that was served stale is asked for anew, by a request of its own that nobody reads.
 
-It is charged and counted like any other of its caller's.
+It is charged and counted like any other of its caller's, but is no exposure to an experiment.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from inference.gateway.dialects import Dialect
 from inference.gateway.exchange import Exchange
 from inference.gateway.headers import CACHE_CONTROL, CallerHeaders, Headers
 from inference.gateway.members import join_members
+from inference.gateway.prompts import as_asked
 
 if TYPE_CHECKING:
     from inference.gateway.downstream import Downstream
@@ -69,10 +70,12 @@ def renew(exchange: Exchange, caching: Caching, run: Run) -> None:
     sent = exchange.downstream.headers
     caching_headers = {**sent.caching, CACHE_CONTROL: b"no-cache"}
     headers = changed(sent, caching=caching_headers, client_request_id=None)
-    body = join_members(request.members)
+    body = join_members(as_asked(request))
 
     async def ask() -> None:
         unread: Downstream = Unread(headers, body)
-        await run(Exchange(exchange.services, unread, endpoint=exchange.endpoint))
+        renewal = Exchange(exchange.services, unread, endpoint=exchange.endpoint)
+        renewal.is_renewal = True
+        await run(renewal)
 
     caching.caches.renew(key, ask)

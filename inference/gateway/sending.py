@@ -13,6 +13,7 @@ from inference.gateway.failures import failure_of_refusal, failure_of_status
 from inference.gateway.headers import upstream_headers, upstream_request_id
 from inference.gateway.schemas import InferenceRequest, upstream_body
 from inference.gateway.variants import varied
+from inference.gateway.vectors import request_for
 from inference.workers.answers import Answer
 from inference.workers.base import BackendTraits
 from inference.workers.connections import Request
@@ -98,6 +99,8 @@ async def ask(
     """Send the request to the attempt's worker; its answer begins well, or UpstreamError."""
     planned, plan = attempt.planned, exchange.plan
     address, pool, bridge = attempt.address, planned.pool, planned.bridge
+    if exchange.caching is not None:
+        request = request_for(exchange.caching, planned, request)
     if exchange.assignments and plan is not None:
         request = varied(exchange, plan, request, is_stood_in=planned.stands_in)
     if bridge is not None:

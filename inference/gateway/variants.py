@@ -59,7 +59,9 @@ def of_one_variant(plan: Plan, asked: PlannedTarget) -> Plan:
 
 
 def opened(exchange: "Exchange") -> tuple[Exposure, ...]:
-    """The exposures of a request that is about to be sent."""
+    """The exposures of a request that is about to be sent; of one that nobody reads none."""
+    if exchange.is_renewal:
+        return ()
     return exposures_of(exchange.assignments, is_served=False)
 
 
@@ -69,6 +71,8 @@ def settled(exchange: "Exchange", outcome: Outcome) -> tuple[Exposure, ...]:
     It was served if it ended well or its caller had something of the answer: by whoever was asked
     last, or where nobody was asked by a cache, which keeps variants apart.
     """
+    if exchange.is_renewal:
+        return ()
     is_served = outcome is Outcome.OK or exchange.first_token_ms is not None
     exposures = _exposures(exchange, is_served=is_served)
     counts = exchange.services.metrics.experiments

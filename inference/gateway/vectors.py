@@ -10,10 +10,11 @@ from inference.contract.kinds import CacheOutcome, CacheTier, Endpoint
 from inference.contract.values import changed
 from inference.decisions.caching import entry_id_of, input_key_of, ttl_of
 from inference.decisions.cost import cost_of
-from inference.decisions.plan import Plan
+from inference.decisions.plan import Plan, PlannedTarget
 from inference.errors import UpstreamBadAnswer
 from inference.gateway.attempts import Attempt
 from inference.gateway.cached import Caching
+from inference.gateway.schemas import InferenceRequest
 
 if TYPE_CHECKING:
     from inference.gateway.exchange import Exchange
@@ -49,7 +50,7 @@ class Vectors:
         self._inputs = dict(zip(self.keys, inputs, strict=True))
         self.found: dict[bytes, Found] = {}
         self.missing: list[bytes] = list(self._inputs)
-        self.sent = self.missing
+        self.sent = self.keys  # until it is known what is kept, all is asked for
 
     @property
     def unique(self) -> list[bytes]:
@@ -60,6 +61,11 @@ class Vectors:
         """Take note of those that are kept."""
         self.found = found
         self.missing = self.sent = [key for key in self._inputs if key not in found]
+
+    def give_up(self) -> None:
+        """Take note that nothing of what is kept is served, since another model has answered."""
+        self.found = {}
+        self.missing, self.sent = self.unique, self.keys
 
     @property
     def is_reduced(self) -> bool:
@@ -121,15 +127,29 @@ async def look_up_vectors(exchange: "Exchange", caching: Caching) -> bytes | Non
     return None
 
 
+def request_for(
+    caching: Caching, planned: PlannedTarget, request: InferenceRequest
+) -> InferenceRequest:
+    """The request as a target is to get it: whole, unless it answers as the intended one does."""
+    if caching.vectors is None or not caching.vectors.is_reduced or caching.is_of(planned):
+        return request
+    replaced = {name: one for name, one in request.replaced.items() if name != "input"}
+    return changed(request, replaced=replaced)
+
+
 def complete_vectors(
     exchange: "Exchange", caching: Caching, attempt: Attempt, body: bytes
 ) -> bytes:
     """Keep what a worker gave, and put it together with what was kept: all in the caller's order.
 
-    Raises UpstreamBadAnswer if it isn't one vector for each input that was sent.
+    What another than the intended target gave is passed on as it came: vectors of two models can't
+    be compared. Raises UpstreamBadAnswer if it isn't one vector for each input that was sent.
     """
     vectors = caching.vectors
     assert vectors is not None
+    if not caching.is_of(attempt.planned):
+        vectors.give_up()
+        return body
     try:
         items = sorted(_decode(body).data, key=lambda one: one.index)
     except msgspec.DecodeError as error:
@@ -142,7 +162,7 @@ def complete_vectors(
         raise UpstreamBadAnswer
     fresh = {key: bytes(one.embedding) for key, one in zip(vectors.sent, items, strict=True)}
     tokens = _shared_out(attempt, vectors)
-    if caching.may_keep and caching.is_of(attempt.planned):
+    if caching.may_keep:
         for key, vector in fresh.items():
             if len(vector) <= caching.policy.max_entry_bytes:
                 entry = _entry(exchange, caching, attempt, (key, vector, tokens[key]))

@@ -25,10 +25,12 @@ FLAT_MAX = 4096
 _CONNECTIVITY = 16
 _EXPANSION_ADD = 128
 _EXPANSION_SEARCH = 512
-# Vectors beyond these tables' own room, measured: a flat row has 1.5 KB, a node of the graph 1.7.
-_ENTRY_BYTES = 2400
+# Measured: what an entry takes in these tables, a partition without its vectors, and a vector in
+# the graph.
+_ENTRY_BYTES = 700
+_PARTITION_BYTES = 700
+_NODE_BYTES = 1700
 _EXPIRED_AT_ONCE = 256
-_FIRST_ROWS = 4
 
 
 @dataclass(slots=True)
@@ -43,7 +45,7 @@ class Entry:
 
     @property
     def bytes(self) -> int:
-        """About what it takes in memory."""
+        """About what it takes in memory, but for its vector."""
         return _ENTRY_BYTES + len(self.text.encode(errors="replace")) + len(self.key)
 
 
@@ -87,7 +89,13 @@ class SemanticIndex:
             return
         self._entries[key] = self._by_label[entry.label] = entry
         self.bytes += entry.bytes
-        self._partitions.setdefault(partition, _Partition()).add(entry.label, vector)
+        found = self._partitions.get(partition)
+        if found is None:
+            found = self._partitions[partition] = _Partition()
+        else:
+            self.bytes -= found.bytes
+        found.add(entry.label, vector)
+        self.bytes += found.bytes
         heapq.heappush(self._expiries, (expires_at, entry.label))
         while self.bytes > self.bytes_max:
             self.remove(next(iter(self._entries)))
@@ -100,10 +108,12 @@ class SemanticIndex:
         if entry is None:
             return
         del self._by_label[entry.label]
-        self.bytes -= entry.bytes
         partition = self._partitions[entry.partition]
+        self.bytes -= entry.bytes + partition.bytes
         partition.remove(entry.label)
-        if not len(partition):
+        if len(partition):
+            self.bytes += partition.bytes
+        else:
             del self._partitions[entry.partition]
 
     def nearest(self, partition: bytes, vector: Vector, count: int) -> list[Near]:
@@ -144,23 +154,33 @@ class SemanticIndex:
 
 
 class _Partition:
-    """The entries of one partition, by label: the newest in rows, the others in a graph."""
+    """The entries of one partition, by label: the newest in rows, the others in a graph.
+
+    There is room for a quarter more rows than are taken, and after removals for as many again: most
+    partitions have one entry or two.
+    """
 
     def __init__(self) -> None:
         self._rows: OrderedDict[int, int] = OrderedDict()  # label -> row, the oldest first
         self._labels: list[int] = []  # row -> label
-        self._matrix: npt.NDArray[np.float32] = np.empty((_FIRST_ROWS, WIDTH), dtype=np.float32)
+        self._matrix: npt.NDArray[np.float32] = np.empty((1, WIDTH), dtype=np.float32)
         self._graph: Index | None = None
+        self._nodes = 0  # the most that the graph ever had: it lets go of no room
 
     def __len__(self) -> int:
         return len(self._labels) + (len(self._graph) if self._graph is not None else 0)
+
+    @property
+    def bytes(self) -> int:
+        """About what it has taken of memory."""
+        return _PARTITION_BYTES + self._matrix.nbytes + _NODE_BYTES * self._nodes
 
     def add(self, label: int, vector: Vector) -> None:
         if len(self._labels) >= FLAT_MAX:
             self._move_oldest()
         row = len(self._labels)
         if row == len(self._matrix):
-            self._matrix = np.concatenate([self._matrix, np.empty_like(self._matrix)])
+            self._resize(row + 1)
         self._matrix[row] = vector
         self._labels.append(label)
         self._rows[label] = row
@@ -171,7 +191,7 @@ class _Partition:
         elif self._graph is not None:
             self._graph.remove(label)
             if not len(self._graph):
-                self._graph = None
+                self._graph, self._nodes = None, 0
 
     def nearest(self, vector: Vector, count: int) -> Iterator[tuple[float, int]]:
         """The nearest of the rows and the nearest of the graph, in no order."""
@@ -198,6 +218,7 @@ class _Partition:
                 expansion_search=_EXPANSION_SEARCH,
             )
         self._graph.add(label, self._matrix[row], threads=1)
+        self._nodes = max(self._nodes, len(self._graph))
         self._remove_row(label)
 
     def _remove_row(self, label: int) -> None:
@@ -208,3 +229,12 @@ class _Partition:
             self._matrix[row] = self._matrix[len(self._labels)]
             self._labels[row] = last
             self._rows[last] = row  # keeps its place in time
+        if len(self._matrix) > 2 * (len(self._labels) + 1):
+            self._resize(len(self._labels))
+
+    def _resize(self, rows: int) -> None:
+        """Have room for so many rows and a quarter more."""
+        matrix = np.empty((max(rows + rows // 4, 1), WIDTH), dtype=np.float32)
+        kept = len(self._labels)
+        matrix[:kept] = self._matrix[:kept]
+        self._matrix = matrix

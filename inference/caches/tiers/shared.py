@@ -6,7 +6,7 @@ beyond is not kept. A process that has an answer made says so there, and others 
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from secrets import token_hex
 from typing import Any
@@ -69,15 +69,18 @@ class SharedTier:
         return self.link is not None and self.link.is_up
 
     async def find(self, asked: Asked, keys: Sequence[bytes]) -> Mapping[bytes, Entry]:
-        if self.link is None or not self.link.is_up:
-            return {}
-        names = [cached_answer_key(asked.organisation_id, key.hex()) for key in keys]
         try:
-            found = await self.link.call(lambda client: _get_all(client, names))
+            return await self._read(asked, keys)
         except StoreAway:
             return {}
-        opened = zip(keys, map(self._opened, keys, found), strict=True)
-        return {key: entry for key, entry in opened if entry is not None}
+
+    async def is_without(self, asked: Asked, key: bytes, is_alive: Callable[[Entry], bool]) -> bool:
+        """Whether it says that it has no such entry, or a dead one; False if it can't be asked."""
+        try:
+            entry = (await self._read(asked, (key,))).get(key)
+        except StoreAway:
+            return False
+        return entry is None or not is_alive(entry)
 
     def keep(self, asked: Asked, key: bytes, entry: Entry) -> None:
         if self.link is None:
@@ -165,6 +168,15 @@ class SharedTier:
                 tasks.create_task(self._measure())
         finally:
             await self.link.client.aclose()
+
+    async def _read(self, asked: Asked, keys: Sequence[bytes]) -> Mapping[bytes, Entry]:
+        """Those of these that are there, or raise StoreAway."""
+        if self.link is None:
+            raise StoreAway
+        names = [cached_answer_key(asked.organisation_id, key.hex()) for key in keys]
+        found = await self.link.call(lambda client: _get_all(client, names))
+        opened = zip(keys, map(self._opened, keys, found), strict=True)
+        return {key: entry for key, entry in opened if entry is not None}
 
     def _put(self, name: str, content: _Write) -> None:
         self._waiting.append((name, content))

@@ -2,8 +2,8 @@
 
 The body is that of a POST to /v1/chat/completions, in URL-safe base64. It is answered as that would
 be. If its route's policy has an `edge_s`, the answer says that a shared cache may keep it so long,
-for callers with the same credentials, by which keys it can be purged there, and how to ask whether
-it is still the same.
+for requests that are alike in all headers that are read, by which keys it can be purged there, and
+how to ask whether it is still the same.
 """
 
 import base64
@@ -19,7 +19,7 @@ from inference.gateway.cached import Caching
 from inference.gateway.dialects import Dialect
 from inference.gateway.downstream import Downstream, check_length
 from inference.gateway.exchange import Exchange
-from inference.gateway.headers import JSON, Headers, answer_headers
+from inference.gateway.headers import JSON, VARIES_BY, Headers, answer_headers
 from inference.gateway.members import flag, split_members
 from inference.gateway.pipeline import run
 from inference.gateway.services import Services
@@ -83,7 +83,7 @@ class Published:
         if caching is not None and entry is not None and self.exchange is not None:
             left_s = int(entry.expires_at - self.exchange.services.clock())
             left_s = min(caching.policy.edge_s, left_s)
-        if caching is None or entry is None or left_s <= 0:
+        if self.exchange is None or entry is None or left_s <= 0:
             headers = answer_headers(request_id, content_length=len(body), dialect=dialect)
             await self._inner.respond(200, headers + further, body)
             return
@@ -94,6 +94,7 @@ class Published:
         is_known = etag in (value for name, value in self.headers.raw if name == _IF_NONE_MATCH)
         status, content = (304, b"") if is_known else (200, body)
         edge = _edge_headers(entry, etag, left_s=left_s, request_id=request_id)
+        edge += ((b"vary", b", ".join((*VARIES_BY, *_looked_at(self.exchange)))),)
         length: Headers = ()
         if not is_known:
             length = ((b"content-type", JSON), (b"content-length", b"%d" % len(content)))
@@ -104,15 +105,24 @@ def _entry_of(caching: Caching) -> Entry | None:
     return caching.made if caching.found is None else caching.found.entry
 
 
+def _looked_at(exchange: Exchange) -> list[bytes]:
+    """The further headers that rules look at, of the route that the request went by."""
+    services, snapshot, request = exchange.services, exchange.snapshot, exchange.request
+    if snapshot is None or exchange.identity is None or request is None:
+        return []
+    ground = services.grounds.of(snapshot, services.clock())
+    way = ground.way(exchange.identity, request.model)
+    return [] if way is None else [name.encode() for name in sorted(way.looked_at)]
+
+
 def _edge_headers(entry: Entry, etag: bytes, *, left_s: int, request_id: str) -> Headers:
-    """What lets a cache in front keep the answer: for who has the same credentials, for so long."""
+    """What lets a cache in front keep the answer for so long, and how it is purged there."""
     keys = [entry.entry_id, f"policy:{entry.policy_id}", f"route:{entry.route_id}"]
     keys += [f"tag:{tag}" for tag in entry.tags]
     if entry.namespace:
         keys.append(f"namespace:{entry.namespace}")
     return (
         (b"cache-control", b"max-age=0, s-maxage=%d, must-revalidate" % left_s),
-        (b"vary", b"Authorization"),
         (b"etag", etag),
         (b"surrogate-key", " ".join(keys).encode()),
         (b"x-request-id", request_id.encode()),

@@ -15,7 +15,8 @@ from string import Template
 import pytest
 
 from inference.contract.kinds import CacheScope, PurgeKind
-from inference.contract.snapshot import PurgeRecord
+from inference.contract.snapshot import MatchRecord, PurgeRecord
+from inference.gateway.headers import VARIES_BY
 from tests.inference.caches.rig import POLICY, cached_configuration, caching_gateway
 from tests.inference.caches.test_exact import OTHER_TOKEN
 from tests.inference.gateway.client import BASE, Call, Reply, request_bytes, send
@@ -25,6 +26,7 @@ from tests.upstream.fixtures import Upstream
 from tests.upstream.script import Behaviour
 
 EDGE = replace(POLICY, edge_s=60)
+DOCS = Path(__file__).parents[3] / "docs" / "caches.md"
 TAGS = {"x-headworks-cache-tags": "a", "x-headworks-cache-namespace": "docs"}
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/sbin")
 needs_nginx = pytest.mark.skipif(NGINX is None, reason="nginx isn't installed")
@@ -49,6 +51,8 @@ http {
       proxy_http_version 1.1;
       proxy_set_header Connection "";
       proxy_cache answers;
+      proxy_ignore_headers Vary;
+      proxy_cache_key "$key";
       proxy_cache_revalidate on;
       proxy_cache_lock on;
       add_header x-front $$upstream_cache_status always;
@@ -74,7 +78,8 @@ async def get(port: int, path: str, *, token: str | None = TOKEN, **headers: str
 async def test_what_is_published_says_how_long_it_may_be_kept_and_by_which_keys(
     upstream: Upstream,
 ) -> None:
-    async with caching_gateway(upstream, policy=EDGE) as gateway:
+    policy = replace(EDGE, bypass=(MatchRecord(headers=(("x-region", "eu"),)),))
+    async with caching_gateway(upstream, policy=policy) as gateway:
         first, second = [await get(gateway.port, address()) for _ in range(2)]
         known = await get(gateway.port, address(), if_none_match=first.headers["etag"])
         changed = await get(gateway.port, address(), if_none_match='"other"')
@@ -84,7 +89,10 @@ async def test_what_is_published_says_how_long_it_may_be_kept_and_by_which_keys(
     for reply in (first, second, known):
         seconds = int(reply.headers["cache-control"].split("s-maxage=")[1].split(",")[0])
         assert 0 < seconds <= 60
-        assert reply.headers["vary"] == "Authorization"
+        varies = set(reply.headers["vary"].split(", "))
+        assert {"authorization", "x-api-key", "x-region", *TAGS} <= varies
+        assert {f"x-headworks-{one}" for one in ("context-version", "task", "target")} <= varies
+        assert "cache-control" not in varies
         assert reply.headers["etag"] == first.headers["etag"]
         keys = reply.headers["surrogate-key"].split()
         assert keys[1:] == ["policy:cch_a", "route:rt_m", "tag:a", "namespace:docs"]
@@ -142,7 +150,9 @@ async def test_what_a_fallback_said_is_not_for_the_edge(
 def nginx(folder: Path, port: int) -> Iterator[Path]:
     """A cache in front of a gateway; yields its socket."""
     configuration = folder / "nginx.conf"
-    configuration.write_text(CONFIGURATION.substitute(folder=folder, port=port, user=getuser()))
+    configuration.write_text(
+        CONFIGURATION.substitute(folder=folder, port=port, user=getuser(), key=cache_key())
+    )
     assert NGINX is not None
     with (folder / "output.log").open("wb") as output:
         command = (NGINX, "-p", str(folder), "-c", str(configuration))
@@ -161,16 +171,25 @@ async def fronted(gateway: Gateway, folder: Path) -> AsyncIterator["Front"]:
         yield Front(socket)
 
 
+def cache_key() -> str:
+    """The key that docs/caches.md gives nginx: all that answers vary by."""
+    names = [name.decode().replace("-", "_") for name in VARIES_BY]
+    key = "|".join(("$proxy_host$request_uri", *(f"$http_{name}" for name in names)))
+    assert f'proxy_cache_key "{key}";' in DOCS.read_text()
+    return key
+
+
 class Front:
     """Asks a cache in front."""
 
     def __init__(self, socket: Path) -> None:
         self._socket = socket
 
-    async def get(self, path: str, token: str = TOKEN) -> Reply:
+    async def get(self, path: str, token: str | None = TOKEN, **headers: str) -> Reply:
+        sent = TAGS | {name.replace("_", "-"): value for name, value in headers.items()}
         reader, writer = await asyncio.open_unix_connection(str(self._socket))
         try:
-            writer.write(request_bytes(None, path=path, method="GET", token=token, headers=TAGS))
+            writer.write(request_bytes(None, path=path, method="GET", token=token, headers=sent))
             call = Call(reader, writer)
             await call.read_head()
             return await call.read_rest()
@@ -199,6 +218,11 @@ async def test_a_cache_in_front_absorbs_what_is_published(
         other = await front.get(address(), OTHER_TOKEN)
         assert (other.headers["x-front"], other.body) == ("MISS", seen[0].body)
         assert len(upstream.calls) == 1
+        # so is another context, and whoever names a key in the other way
+        later = await front.get(address(), x_headworks_context_version="2")
+        assert (later.headers["x-front"], len(upstream.calls)) == ("MISS", 2)
+        refused = await front.get(address(), None, x_api_key="hw_nobody")
+        assert (refused.status, refused.headers["x-front"]) == (401, "MISS")
 
 
 @needs_nginx

@@ -3,7 +3,7 @@
 import base64
 import json
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -21,8 +21,8 @@ from tests.inference.caches.rig import (
     has_kept,
 )
 from tests.inference.caches.test_exact import cache
-from tests.inference.gateway.client import Reply, post
-from tests.inference.gateway.rig import MODEL, Gateway, pool_record
+from tests.inference.gateway.client import Reply, request_bytes, send
+from tests.inference.gateway.rig import DEBUG_TOKEN, MODEL, TOKEN, Gateway, pool_record
 from tests.inference.stores import until
 from tests.upstream.fixtures import Upstream
 from tests.upstream.script import Behaviour
@@ -30,20 +30,35 @@ from tests.upstream.script import Behaviour
 
 @asynccontextmanager
 async def embedding_gateway(
-    upstream: Upstream, policy: CachePolicyRecord = EMBEDDING, store_url: str | None = None
+    *upstreams: Upstream,
+    policy: CachePolicyRecord = EMBEDDING,
+    store_url: str | None = None,
 ) -> AsyncIterator[Gateway]:
-    """A gateway whose model makes vectors."""
+    """A gateway whose model makes vectors; that of a second upstream makes others."""
+    pools = [
+        replace(pool_record(name, one.base_url), breaker_min_requests=1_000)
+        for name, one in zip("ab", upstreams, strict=False)
+    ]
     snapshot = cached_configuration(
-        pool_record("a", upstream.base_url),
+        *pools,
         policy=policy,
         models=(replace(MODEL, task=Task.EMBED),),
     )
-    async with caching_gateway(upstream, snapshot=snapshot, store_url=store_url) as gateway:
+    async with caching_gateway(*upstreams, snapshot=snapshot, store_url=store_url) as gateway:
         yield gateway
 
 
-async def embed(gateway: Gateway, given: object, **fields: object) -> Reply:
-    return await post(gateway.port, "/v1/embeddings", input=given, **fields)
+async def embed(
+    gateway: Gateway,
+    given: object,
+    *,
+    headers: Mapping[str, str] | None = None,
+    token: str = TOKEN,
+    **fields: object,
+) -> Reply:
+    body = json.dumps({"model": "m", "input": given, **fields}).encode()
+    asked = request_bytes(body, path="/v1/embeddings", token=token, headers=headers)
+    return await send(gateway.port, asked)
 
 
 def sent(upstream: Upstream) -> list[Any]:
@@ -61,13 +76,17 @@ def answer(*vectors: list[float], tokens: int) -> Behaviour:
 
 async def test_a_text_alone_is_one_vector_on_a_hit_too(upstream: Upstream) -> None:
     async with embedding_gateway(upstream, policy=EMBEDDING) as gateway:
-        replies = [await embed(gateway, "abc") for _ in range(2)]
+        replies = [await embed(gateway, "abc", token=DEBUG_TOKEN) for _ in range(2)]
+        await gateway.wait_ended(2)
     for reply in replies:
         assert [one["embedding"] for one in reply.json["data"]] == [[0.6, 0.8]]
         assert [one["index"] for one in reply.json["data"]] == [0]
         assert reply.json["model"] == "served-a"
     assert [cache(one) for one in replies] == ["miss", "hit"]
     assert sent(upstream) == ["abc"]
+    # each input has an entry of its own, so there is none to name
+    assert all("x-headworks-cache-entry" not in one.headers for one in replies)
+    assert [one.cache.entry_id for one in gateway.books.ends if one.cache] == [None, None]
 
 
 async def test_usage_on_a_hit_is_what_was_kept_and_billed_as_nothing(upstream: Upstream) -> None:
@@ -148,6 +167,47 @@ async def test_an_answer_that_lacks_a_vector_is_an_error_and_keeps_nothing(
         await embed(gateway, ["one", "two", "six"])
     assert (short.status, short.code) == (502, "upstream_bad_answer")
     assert sent(upstream)[-1] == ["two", "six"]
+
+
+async def test_another_model_is_asked_for_the_whole_batch_and_its_vectors_are_its_own(
+    upstream: Upstream, other_upstream: Upstream
+) -> None:
+    upstream.play(answer([1.0], tokens=3), Behaviour(status=500, calls=1), answer([2.0], tokens=3))
+    other_upstream.play(answer([7.0], [8.0], [7.0], tokens=6))
+    given = ["one", "two", "one"]
+    async with embedding_gateway(upstream, other_upstream) as gateway:
+        gateway.u = 0.0
+        await embed(gateway, "one")
+        stood_in = await embed(gateway, given)
+        again = await embed(gateway, given)
+        await gateway.wait_ended(3)
+    assert sent(upstream) == ["one", ["two"], ["two"]]
+    assert sent(other_upstream) == [given]
+    assert [one["embedding"] for one in stood_in.json["data"]] == [[7.0], [8.0], [7.0]]
+    assert [one["embedding"] for one in again.json["data"]] == [[1.0], [2.0], [1.0]]
+    used = gateway.books.ends[1].cache
+    assert used is not None
+    assert (used.inputs, used.inputs_hit, used.saved_prompt_tokens) == (3, 0, None)
+
+
+async def test_a_batch_that_is_not_to_be_read_goes_whole_and_is_kept(upstream: Upstream) -> None:
+    upstream.play(answer([1.0], [2.0], [1.0], tokens=6))
+    async with embedding_gateway(upstream) as gateway:
+        given = ["one", "two", "one"]
+        fresh = await embed(gateway, given, headers={"cache-control": "no-cache"})
+        kept = await embed(gateway, ["two", "one"])
+    assert (fresh.status, cache(fresh), cache(kept)) == (200, "bypass", "hit")
+    assert sent(upstream) == [given]
+    assert len(fresh.json["data"]) == 3
+    assert [one["embedding"] for one in kept.json["data"]] == [[2.0], [1.0]]
+
+
+async def test_no_input_is_the_engines_to_refuse(upstream: Upstream) -> None:
+    upstream.play(Behaviour(status=400))
+    async with embedding_gateway(upstream) as gateway:
+        reply = await embed(gateway, [])
+    assert reply.status == 400
+    assert sent(upstream) == [[]]
 
 
 async def test_without_the_embedding_tier_a_batch_is_kept_as_a_whole(upstream: Upstream) -> None:

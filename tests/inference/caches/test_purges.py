@@ -1,5 +1,7 @@
 """What was asked before a purge is never served after it, by nobody."""
 
+from dataclasses import replace
+
 import pytest
 
 from inference.contract.kinds import PurgeKind
@@ -45,6 +47,30 @@ async def test_a_purge_takes_what_it_names_and_nothing_else(
         told = [cache(await ask(gateway, HEADERS)) for _ in range(2)]
     hit = "hit; tier=local"
     assert told == (["miss", hit] if is_gone else [hit, hit])
+
+
+async def test_a_request_with_a_tag_is_served_nothing_that_lacks_it(upstream: Upstream) -> None:
+    async with caching_gateway(upstream) as gateway:
+        await ask(gateway, {"x-headworks-cache-tags": "b"})
+        told = [cache(await ask(gateway, {"x-headworks-cache-tags": "a, b"}))]
+        headers = ({"x-headworks-cache-tags": "a"}, {"x-headworks-cache-tags": "b"}, {})
+        told += [cache(await ask(gateway, one)) for one in headers]
+        purged(gateway, upstream, PURGE)
+        told += [cache(await ask(gateway, one)) for one in headers]
+    hit = "hit; tier=local"
+    assert told == ["miss", hit, hit, hit, "miss", "miss", hit]
+
+
+async def test_a_purge_that_is_forgotten_takes_nothing_that_came_after_it(
+    upstream: Upstream,
+) -> None:
+    async with caching_gateway(upstream) as gateway:
+        purged(gateway, upstream, PURGE)
+        await ask(gateway, HEADERS)
+        purged(gateway, upstream)
+        assert cache(await ask(gateway, HEADERS)) == "hit; tier=local"
+        purged(gateway, upstream, replace(PURGE, epoch=2))
+        assert cache(await ask(gateway, HEADERS)) == "miss"
 
 
 async def test_another_organisations_purge_takes_nothing(upstream: Upstream) -> None:

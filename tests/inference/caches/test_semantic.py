@@ -13,17 +13,26 @@ from inference.contract.events import CacheUse
 from inference.contract.kinds import CacheOutcome, CacheTier
 from inference.contract.snapshot import CachePolicyRecord
 from inference.helper.messages import HelperGauge, Nearest, SemanticEntry, SemanticQuery
-from tests.inference.caches.rig import POLICY, TTL_S, Clock, cached_configuration, caching_gateway
+from tests.inference.caches.rig import (
+    POLICY,
+    TTL_S,
+    Clock,
+    cached_configuration,
+    caching_gateway,
+    has_kept,
+)
 from tests.inference.caches.test_exact import cache
 from tests.inference.gateway.client import Reply, chat
 from tests.inference.gateway.rig import DEBUG_TOKEN, TOKEN, Gateway, key_record, pool_record
 from tests.inference.helper.lines import serving
+from tests.inference.stores import OwnStore, until
 from tests.upstream.fixtures import Upstream
 from tests.upstream.script import Behaviour
 
 SEMANTIC = replace(
     POLICY, tiers=(CacheTier.LOCAL, CacheTier.SEMANTIC), check_percent=0.0, similarity_min=0.9
 )
+STORED = replace(SEMANTIC, tiers=(CacheTier.SHARED, CacheTier.SEMANTIC))
 OTHER_TOKEN = "hw_otherp789abcdefghjkmnpqrs.secret-of-another-key"
 
 
@@ -71,6 +80,7 @@ async def minded(
     folder: Path,
     policy: CachePolicyRecord = SEMANTIC,
     clock: Clock | None = None,
+    store_url: str | None = None,
     **route: object,
 ) -> AsyncIterator[Gateway]:
     """A gateway whose helper has this mind, and is in time."""
@@ -89,7 +99,9 @@ async def minded(
         )
     async with (
         serving(socket, mind),  # type: ignore[arg-type]
-        caching_gateway(upstream, snapshot=snapshot, helper_socket=socket, clock=clock) as gateway,
+        caching_gateway(
+            upstream, snapshot=snapshot, helper_socket=socket, clock=clock, store_url=store_url
+        ) as gateway,
     ):
         assert gateway.caches is not None
         semantic = gateway.caches.semantic
@@ -185,6 +197,47 @@ async def test_an_expired_answer_is_not_served_though_it_is_the_nearest(
         assert cache(await say(gateway, SECOND)) == "miss"
 
 
+async def test_what_a_question_leads_to_is_forgotten_only_if_the_store_says_that_it_is_gone(
+    upstream: Upstream, mind: Mind, tmp_path: Path
+) -> None:
+    store = OwnStore(tmp_path)
+    try:
+        async with minded(
+            upstream, mind, tmp_path, policy=STORED, store_url=store.admin_url
+        ) as gateway:
+            assert gateway.caches is not None
+            shared = gateway.caches.shared
+            await say(gateway, FIRST)
+            await until_known(gateway, mind)
+            first = mind.entries[0].key
+            await until(lambda: has_kept(store.admin_url), "an entry")
+            store.stop()
+            assert cache(await say(gateway, SECOND)) == "off"
+            await until_known(gateway, mind, 2)  # what is told comes in its order
+            assert mind.entries[0].key == first
+            assert len(mind.least) == 2
+            mind.entries = mind.entries[:1]
+            store.restart()  # empty
+            await gateway.wait_for(lambda: shared.is_up)
+            assert cache(await say(gateway, SECOND)) == "miss"
+            await gateway.wait_for(lambda: first not in {one.key for one in mind.entries})
+    finally:
+        store.stop()
+
+
+async def test_what_this_process_lacks_is_not_forgotten_at_the_host(
+    upstream: Upstream, mind: Mind, tmp_path: Path
+) -> None:
+    async with minded(upstream, mind, tmp_path) as gateway:
+        await say(gateway, FIRST)
+        await until_known(gateway, mind)
+        elsewhere = replace(mind.entries[0], key=bytes(32))
+        mind.entries.append(elsewhere)
+        assert cache(await say(gateway, SECOND)) == "miss"
+        await until_known(gateway, mind, 3)  # what is told comes in its order
+        assert elsewhere in mind.entries
+
+
 @pytest.mark.parametrize("is_stream", [False, True])
 @pytest.mark.parametrize("agrees", [True, False, None])
 async def test_a_hit_that_is_checked_is_answered_anew_and_compared(
@@ -198,11 +251,17 @@ async def test_a_hit_that_is_checked_is_answered_anew_and_compared(
         await until_known(gateway, mind)
         second = await say(gateway, SECOND, stream=is_stream)
         await gateway.wait_ended(2)
+        third = await say(gateway, FIRST)
+        assert ("hit; tier=local" == cache(third)) is (agrees is not False)
     assert cache(second) == "checked"
     assert b"It" in second.body
-    used = last(gateway)
+    used = gateway.books.ends[1].cache
+    assert used is not None
     assert (used.outcome, used.agreed, used.tier) == (CacheOutcome.CHECKED, agrees, None)
-    assert len(gateway.books.ends[-1].charges) == 1
+    kept = gateway.books.ends[0].cache
+    assert kept is not None
+    assert used.entry_id == kept.entry_id
+    assert len(gateway.books.ends[1].charges) == 1
 
 
 async def test_without_its_helper_the_tier_is_off_and_all_is_served(

@@ -232,10 +232,10 @@ async def test_a_hit_that_is_checked_is_asked_anew_and_compared(
 
 
 async def test_what_is_gone_from_its_tier_is_not_served_and_forgotten(
-    tmp_path: Path, upstream: Upstream
+    tmp_path: Path, upstream: Upstream, cache_url: str
 ) -> None:
-    clock = Clock()
-    async with rig(tmp_path, upstream, clock=clock) as made:
+    clock, policy = Clock(), replace(SEMANTIC, tiers=(CacheTier.SHARED, CacheTier.SEMANTIC))
+    async with rig(tmp_path, upstream, policy, clock=clock, store_url=cache_url) as made:
         await made.ask(QUESTION)
         await made.told(1)
         clock.skipped_s = 400  # past the answer's life, which the helper's clock hasn't reached

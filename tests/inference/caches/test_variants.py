@@ -1,5 +1,6 @@
 """Caches and experiments: answers of one variant are never another's, whoever stood in."""
 
+import json
 from dataclasses import replace
 
 from inference.contract.events import End
@@ -7,13 +8,25 @@ from inference.contract.kinds import CacheOutcome, ExperimentUnit
 from inference.contract.snapshot import (
     ConfigSnapshot,
     ExperimentRecord,
+    MatchRecord,
     TargetRecord,
     VariantRecord,
 )
 from tests.decisions.tried import EXPERIMENT, with_experiments
-from tests.inference.caches.rig import POLICY, cached_configuration, cached_route, caching_gateway
+from tests.inference.caches.rig import (
+    POLICY,
+    TTL_S,
+    Clock,
+    cached_configuration,
+    cached_route,
+    caching_gateway,
+)
+from tests.inference.caches.test_exact import ask, cache
 from tests.inference.gateway.client import chat
 from tests.inference.gateway.rig import Gateway, pool_record, route_record
+from tests.inference.gateway.test_prompts import FIRST, PLAIN
+from tests.inference.gateway.test_prompts import configured as prompts_of
+from tests.inference.gateway.test_prompts import trying as trying_prompts
 from tests.upstream.fixtures import Upstream
 from tests.upstream.script import Behaviour
 
@@ -107,6 +120,68 @@ async def test_what_a_control_answered_in_anothers_place_is_kept_for_nobody(
         *(CacheOutcome.MISS, CacheOutcome.MISS),
         CacheOutcome.HIT,
     ]
+
+
+async def test_what_is_asked_anew_is_what_was_asked_and_is_shown_to_nobody(
+    upstream: Upstream, other_upstream: Upstream
+) -> None:
+    clock, prompts = (
+        Clock(),
+        prompts_of(upstream, other_upstream, trying_prompts(FIRST.id, PLAIN.id)),
+    )
+    policy = replace(POLICY, stale_s=60)
+    snapshot = cached_configuration(pool_record("a", upstream.base_url), policy=policy)
+    snapshot = replace(snapshot, prompts=prompts.prompts, filed=prompts.filed)
+    snapshot = replace(snapshot, experiments=prompts.experiments, tested=prompts.tested)
+    asked_for = {"id": "prt_a", "version": 1, "variables": {"name": "Zoe"}}
+    async with caching_gateway(upstream, snapshot=snapshot, clock=clock) as gateway:
+        first = await asked(gateway, prompt=asked_for)
+        clock.skipped_s = TTL_S + 1
+        assert (await chat(gateway.port, prompt=asked_for)).status == 200
+        await gateway.wait_ended(3)
+        fresh = await asked(gateway, prompt=asked_for)
+    stale, renewed = sorted(gateway.books.ends[1:3], key=lambda one: len(one.charges))
+    assert (outcome(stale), outcome(fresh)) == (CacheOutcome.STALE, CacheOutcome.HIT)
+    one, other = (json.loads(call.body or "")["messages"] for call in upstream.calls)
+    assert one == other
+    assert renewed.origin == first.origin
+    assert [len(end.exposures) for end in (first, stale, renewed, fresh)] == [1, 1, 0, 1]
+    assert [len(opening.exposures) for opening in gateway.books.openings] == [1, 0]
+
+
+async def test_whether_chance_has_a_part_is_told_by_what_the_variant_sends(
+    upstream: Upstream, other_upstream: Upstream
+) -> None:
+    chancy = trying(
+        replace(EXPERIMENT.variants[0], parameters={"temperature": "0.7"}),
+        VariantRecord("var_b", "other", 5_000, parameters={"temperature": "0.0"}),
+    )
+    snapshot = configured(upstream, other_upstream, chancy)
+    async with caching_gateway(upstream, snapshot=snapshot) as gateway:
+        ends = [
+            await asked(gateway, user=user, temperature=temperature)
+            for temperature in (0, 1)
+            for user in USERS
+        ]
+    by_variant = {"var_a": set(), "var_b": set()}  # type: dict[str, set[CacheOutcome | None]]
+    for end in ends:
+        by_variant[end.exposures[0].variant_id].add(outcome(end))
+    assert by_variant == {
+        "var_a": {CacheOutcome.BYPASS},
+        "var_b": {CacheOutcome.MISS, CacheOutcome.HIT},
+    }
+
+
+async def test_a_rule_of_a_variants_policy_looks_at_headers_too(upstream: Upstream) -> None:
+    bypass = (MatchRecord(headers=(("x-region", "eu"),)),)
+    variants = [replace(one, targets=(), cache_policy_id=POLICY.id) for one in EXPERIMENT.variants]
+    pool = pool_record("a", upstream.base_url)
+    policy = replace(POLICY, bypass=bypass)
+    snapshot = cached_configuration(pool, routes=(route_record("a"),), policy=policy)
+    snapshot = with_experiments(snapshot, trying(*variants))
+    async with caching_gateway(upstream, snapshot=snapshot) as gateway:
+        told = [cache(await ask(gateway, {"x-region": one}, user="user")) for one in ("eu", "us")]
+    assert told == ["bypass; reason=rule", "miss"]
 
 
 async def test_a_variant_may_be_the_one_that_is_cached(

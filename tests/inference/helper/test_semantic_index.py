@@ -86,6 +86,25 @@ def test_the_longest_unused_go_when_there_is_no_room() -> None:
     assert b"huge" not in {entry.key for entry in index}
 
 
+def test_bytes_are_what_partitions_have_taken_and_what_is_removed_is_given_back() -> None:
+    index, made = SemanticIndex(4 * MIB), vectors(200)
+    for number, vector in enumerate(made):
+        index.put(b"small %d" % number, b"s%d" % number, "x", vector, FAR * 10)
+    # one row each: less than two and a half vectors with all that belongs to them
+    assert index.bytes < 200 * 2.5 * 4 * WIDTH
+    small = index.bytes
+    for number, vector in enumerate(made):
+        index.put(b"large", b"l%d" % number, "x", vector, FAR * 10)
+    assert 200 * 4 * WIDTH < index.bytes - small < 200 * 2.5 * 4 * WIDTH
+    for number in range(1, 200):
+        index.remove(b"l%d" % number)
+    assert index.bytes - small < 5 * 4 * WIDTH
+    assert keys_of(index, b"large", made[0]) == [b"l0"]
+    for entry in list(index):
+        index.remove(entry.key)
+    assert (index.bytes, index.partitions) == (0, 0)
+
+
 @pytest.mark.parametrize("flat", [4, 10_000])
 @given(steps=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 30)), max_size=80))
 def test_it_has_what_a_plain_list_would_have(flat: int, steps: list[tuple[int, int]]) -> None:
