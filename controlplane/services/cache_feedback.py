@@ -34,9 +34,14 @@ def tell_wrong_answer(actor: Actor, *, request: Request) -> FalseHit:
 
     The entry is purged, a false hit is noted with the actor's reason, and where the answer was
     found by meaning, the route's threshold is raised by one step. Raises Conflict where the answer
-    came from no cache, or was told of already.
+    came from no cache, was put together of vectors, or was told of already.
     """
     use = request.cache or {}
+    if use.get("inputs") is not None:
+        raise Conflict(
+            "These vectors are kept input by input, each an entry of its own: purge their "
+            "namespace or the policy."
+        )
     if use.get("outcome") not in SERVED or not use.get("entry_id"):
         raise Conflict("This answer came from no cache.")
     organisation = Organisation.objects.get(pk=request.organisation_id)

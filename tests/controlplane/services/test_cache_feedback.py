@@ -94,6 +94,9 @@ def test_what_came_from_no_cache_can_not_be_told_of(
     row = served(admin, meant, outcome=CacheOutcome.MISS)
     with pytest.raises(Conflict):
         tell_wrong_answer(actor, request=row)
+    vectors = served(admin, meant, number=3, tier=CacheTier.LOCAL, inputs=3, inputs_hit=3)
+    with pytest.raises(Conflict, match="purge their namespace or the policy"):
+        tell_wrong_answer(actor, request=vectors)
     hit = served(admin, meant, number=2)
     viewer = make_caller("viewer", admin.organisation)
     assert viewer.post(f"/requests/{hit.event_id}/wrong-answer/").status_code == 403
