@@ -139,6 +139,18 @@ def test_it_stays_where_the_policy_doesnt_ask_for_it(
     assert Route.objects.get(pk=meant["id"]).similarity_min is None
 
 
+def test_what_was_checked_before_a_person_set_the_threshold_doesnt_raise_it_again(
+    admin: Caller, meant: Any
+) -> None:
+    checked(admin, meant, agreed=200, differed=20)
+    assert calibrate(timezone.now()) == 1
+    path = f"/routes/{meant['id']}/"
+    assert admin.patch(path, {"similarity_min": 0.92}).status_code == 200
+    assert calibrate(timezone.now()) == 0
+    CacheSimilarity.objects.update(hour=timezone.now())
+    assert calibrate(timezone.now()) == 1
+
+
 def test_an_alert_tells_the_share_and_nothing_where_too_few_were_checked(
     admin: Caller, meant: Any
 ) -> None:
