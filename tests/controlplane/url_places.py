@@ -136,4 +136,6 @@ WRITERS: Mapping[tuple[str, str], frozenset[str]] = {
     ("key", "create"): OPERATORS,
     ("statement", "reopen"): ADMINS,
     ("request", "wrong-answer"): OPERATORS,
+    # it tells, and changes nothing
+    ("cache-policy", "what-if"): WHOLE,
 }

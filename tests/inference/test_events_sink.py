@@ -20,7 +20,7 @@ IDLE_S = 0.05
 
 @pytest.fixture
 async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
-    journal = Journal.create(tmp_path / "journals", segment_bytes=5_000)
+    journal = Journal.create(tmp_path / "journals", segment_bytes=6_300)
     yield journal
     journal.release()
 

@@ -184,7 +184,7 @@ BAD = [
     ),
     (build(2, prices=PRICES), 2, "section prices holds two records for one place"),
     (build(2, without=["pools"]), 2, "sections missing: pools"),
-    (build(2, caches=()), 2, "section caches cannot be read: unknown section caches"),
+    (build(2, rumours=()), 2, "section rumours cannot be read: unknown section rumours"),
     (build(2, data_key=bytes(32)), None, "the manifest cannot be read: the seal does not match"),
 ]
 

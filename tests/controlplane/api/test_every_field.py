@@ -205,6 +205,8 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
         "channels": ["ops"],
         "tells_resolved": False,
         "clears_at": 40.0,
+        "critical_at": 80.0,
+        "on_no_data": "alert",
         "reminds_every_s": 3_600,
         "escalation": ["ops"],
         "escalates_after_s": 900,
@@ -272,6 +274,8 @@ _BOT = {
     "conversation": "C0123456789",
 }
 WITH = {
+    # beyond what it fires at
+    ("alert-rules", "critical_at"): {"threshold": 50.0},
     ("pools", "restart_generation"): _OF_PROCESSES,
     ("pools", "worker_restarts"): _OF_PROCESSES,
     ("limits", "subject_id"): {"subject": "end_user"},

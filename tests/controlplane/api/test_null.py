@@ -110,7 +110,7 @@ def test_null_is_honoured_or_refused_in_every_field(admin: Caller, paths: dict[s
         "budgets": {"raised_to_nanousd", "raised_until", "cheaper_model"},
         "switches": {"expires_at"},
         "caches": {"false_hits_max_percent", "routes"},
-        "alert-rules": {"scope_id", "scope_name", "firing", "clears_at"},
+        "alert-rules": {"scope_id", "scope_name", "firing", "clears_at", "critical_at"},
     }
 
 

@@ -23,7 +23,7 @@ from inference.contract.wire import USAGE_GROUP, USAGE_STREAM
 from tests.controlplane.ledger_events import NOON
 
 MANAGE = Path(__file__).parents[3] / "manage.py"
-PATIENCE_S = 90.0
+PATIENCE_S = 300.0
 
 
 def wait_until(is_so: Callable[[], bool], what: str) -> None:

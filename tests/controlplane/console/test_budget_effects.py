@@ -142,7 +142,7 @@ def test_the_overview_says_which_budgets_refuse(finance: Reader, small: Budget) 
     assert (told["title"], told["budget_id"]) == ("The budget small refuses requests", small.pk)
 
 
-def test_one_that_rolls_has_a_window_and_no_forecast(finance: Reader, actor: Actor) -> None:
+def test_one_that_rolls_has_a_window_and_no_even_pace(finance: Reader, actor: Actor) -> None:
     row = create_budget(
         actor,
         organisation=finance.organisation,
@@ -158,7 +158,6 @@ def test_one_that_rolls_has_a_window_and_no_forecast(finance: Reader, actor: Act
     words = words_of(finance.page(f"/budgets/{row.pk}/"))
     assert "$0.50 of $1.00 spent in any 24 hours." in words
     assert "gives way next" in words
-    assert "Forecast" not in words
     assert "even pace" not in words
     assert "rolls $1.00 in any 24 hours the whole organisation $0.50 $0.50" in words_of(
         finance.page("/budgets/")
