@@ -15,6 +15,7 @@ app.conf.imports = (
     "controlplane.tasks.alerts",
     "controlplane.tasks.budgets",
     "controlplane.tasks.configuration",
+    "controlplane.tasks.feedback",
     "controlplane.tasks.heartbeat",
     "controlplane.tasks.idempotency",
     "controlplane.tasks.prices",
@@ -120,6 +121,11 @@ app.conf.beat_schedule = {
     },
     "forget-old-similarities": {
         "task": "caches.forget_similarities",
+        "schedule": 3_600.0,
+        "options": {"expires": 3_600},
+    },
+    "forget-old-false-hits": {
+        "task": "caches.forget_false_hits",
         "schedule": 3_600.0,
         "options": {"expires": 3_600},
     },

@@ -32,6 +32,16 @@ def is_served(use: Mapping[str, Any] | None) -> bool:
     return use is not None and use["outcome"] in SERVED
 
 
+def has_entry(use: Mapping[str, Any] | None) -> bool:
+    """Whether one entry was served that can be taken out; vectors are one an input."""
+    return use is not None and is_served(use) and bool(use.get("entry_id")) and not is_vectors(use)
+
+
+def is_vectors(use: Mapping[str, Any]) -> bool:
+    """Whether it is of embeddings."""
+    return use.get("inputs") is not None
+
+
 def saved_words(use: Mapping[str, Any]) -> str:
     """What it saved in dollars; what has no price has none here either."""
     saved = use.get("saved_nanousd")

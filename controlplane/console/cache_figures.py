@@ -115,7 +115,7 @@ def savings(report: CacheReport) -> Drawn:
 
 def _saved_words(report: CacheReport) -> str:
     served = report.total.served
-    if not served.requests:
+    if served.is_nothing:
         return "Nothing was served from a cache."
     if served.saved_nanousd is None:
         return "Nothing that was served has a price, so nobody knows what it saved."

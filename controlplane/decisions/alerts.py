@@ -114,12 +114,10 @@ def judge(
 def _critical_since(
     terms: Terms, standing: Standing, value: float | None, at: datetime
 ) -> datetime | None:
-    """Since when the value has been at the graver threshold; no data changes nothing of it."""
-    if terms.critical_at is None:
+    """Since when every look found the value at the graver threshold; None if this one didn't."""
+    if terms.critical_at is None or value is None or value < terms.critical_at:
         return None
-    if value is None:
-        return standing.critical_since
-    return (standing.critical_since or at) if value >= terms.critical_at else None
+    return standing.critical_since or at
 
 
 def _is_critical(terms: Terms, since: datetime | None, at: datetime) -> bool:

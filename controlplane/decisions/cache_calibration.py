@@ -16,7 +16,11 @@ Z_95 = 1.959963984540054
 LEAST_CHECKS = 20
 """Fewer say nothing: one false hit among a handful is no rate."""
 
-TOP = 1.0
+LEAST_FALSE = 3
+"""One or two may be checks that erred: they raise nothing, however low the limit."""
+
+MOST_STEPS = 2
+"""So far it goes at a time; what is checked from there on says whether it goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +72,13 @@ def raised_threshold(steps: Steps, similarity_min: float, limit: float) -> Raise
 
     It is raised once the lower bound of the rate at the present threshold passes the limit: then
     to the least step from which on the upper bound holds it, or, where too few checks lie so high,
-    to the least step above every hit that was found false; 1 at most.
+    to the least step above every hit that was found false; by MOST_STEPS and to 1 at most.
     """
     present = step_of(similarity_min)
     rate = rate_from(steps, present)
-    if rate.checks < LEAST_CHECKS or rate.low <= limit or present >= STEPS:
+    if rate.checks < LEAST_CHECKS or rate.false_hits < LEAST_FALSE:
+        return None
+    if rate.low <= limit or present >= STEPS:
         return None
     holding = (
         step
@@ -80,7 +86,8 @@ def raised_threshold(steps: Steps, similarity_min: float, limit: float) -> Raise
         if (found := rate_from(steps, step)).checks >= LEAST_CHECKS and found.high <= limit
     )
     above = 1 + max(step for (step, verdict) in steps if verdict == Verdict.DIFFERED)
-    return Raise(min(TOP, next(holding, max(above, present + 1)) / STEPS), rate)
+    wanted = next(holding, max(above, present + 1))
+    return Raise(min(wanted, present + MOST_STEPS, STEPS) / STEPS, rate)
 
 
 def raised_by_complaint(similarity_min: float, similarity: float) -> float | None:

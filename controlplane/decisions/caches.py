@@ -17,7 +17,7 @@ SCOPE_WORDS: Mapping[str, str] = {
     CacheScope.PROJECT.value: "each project by itself",
     CacheScope.TEAM.value: "each team by itself",
     CacheScope.ORGANISATION.value: "the whole organisation",
-    CacheScope.SHARED.value: "every organisation that shares",
+    CacheScope.SHARED.value: "the whole organisation, all routes of the policy alike",
 }
 TIER_WORDS: Mapping[str, str] = {
     CacheTier.LOCAL.value: "in each gateway",
@@ -34,8 +34,9 @@ PURGE_WORDS: Mapping[str, str] = {
 }
 
 SHARED_WARNING = (
-    "An answer one organisation paid for is given to another that asks the very same. Whether "
-    "somebody has asked before can be told by how fast the answer comes."
+    "What was answered on one of its routes is served on every other that asks the very same of "
+    "the same model and engine. Whether somebody of the organisation has asked before can be told "
+    "by how fast the answer comes."
 )
 
 
@@ -77,9 +78,3 @@ def purge_words(kind: str, value: str, policy_name: str | None = None) -> str:
     if kind == PurgeKind.TAG:
         return f"everything tagged {value}"
     return f"the entry {value}"
-
-
-def may_set_scope(before: str | None, after: str | None, *, is_platform_admin: bool) -> bool:
-    """Whether somebody may give a policy this scope: sharing with others is the platform's word."""
-    shared = CacheScope.SHARED.value
-    return is_platform_admin or after != shared or before == shared

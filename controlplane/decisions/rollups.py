@@ -121,13 +121,14 @@ class PricedKey(NamedTuple):
 
 @dataclass(slots=True)
 class PricedSums:
-    """What is added up by price version: attempts, and those of them whose cost isn't known."""
+    """What is added up by price version: attempts, and those whose cost or tokens aren't known."""
 
     attempts: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_nanousd: int = 0
     unpriced: int = 0
+    unknown_usage: int = 0
 
 
 class RuleKey(NamedTuple):
@@ -284,6 +285,7 @@ def _add_priced(total: PricedSums, charge: Charge) -> None:
     total.completion_tokens += charge.usage.completion_tokens or 0
     total.cost_nanousd += charge.cost_nanousd or 0
     total.unpriced += charge.cost_nanousd is None
+    total.unknown_usage += _is_unknown(charge)
 
 
 def _by_version(
@@ -309,6 +311,7 @@ def _by_version(
         total.completion_tokens += sums.completion_tokens
         total.cost_nanousd += sums.cost_nanousd
         total.unpriced += sums.unpriced
+        total.unknown_usage += sums.unknown_usage
     return _ordered(days)
 
 
@@ -357,16 +360,19 @@ def _with_request(end: End, sums: Sums) -> Sums:
     return sums
 
 
+def _is_unknown(charge: Charge) -> bool:
+    return charge.usage.prompt_tokens is None or charge.usage.completion_tokens is None
+
+
 def _charge_sums(charge: Charge) -> Sums:
     usage = charge.usage
-    is_unknown = usage.prompt_tokens is None or usage.completion_tokens is None
     return Sums(
         attempts=1,
         prompt_tokens=usage.prompt_tokens or 0,
         completion_tokens=usage.completion_tokens or 0,
         cached_tokens=usage.cached_tokens or 0,
         cost_nanousd=charge.cost_nanousd or 0,
-        unknown_usage=int(is_unknown),
+        unknown_usage=int(_is_unknown(charge)),
     )
 
 

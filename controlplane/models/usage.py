@@ -119,7 +119,7 @@ class UsagePriced(Model):
 
     What a version asks of customers never changes, so revenue follows from the tokens. An empty
     `version_id` is of attempts without a price, and of corrections: those are cost alone.
-    `unpriced` counts attempts of unknown cost.
+    `unpriced` counts attempts of unknown cost, `unknown_usage` those of unknown tokens.
     """
 
     pk = CompositePrimaryKey(
@@ -137,6 +137,7 @@ class UsagePriced(Model):
     completion_tokens = BigIntegerField(default=0)
     cost_nanousd = BigIntegerField(default=0)
     unpriced = BigIntegerField(default=0)
+    unknown_usage = BigIntegerField(default=0)
 
 
 class RuleMinute(Model):

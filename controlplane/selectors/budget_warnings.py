@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 from functools import reduce
 from operator import or_
 
-from django.db.models import Q
+from django.db.models import F, Q, Window
+from django.db.models.functions import RowNumber
 
 from controlplane.decisions.budget_warnings import WARNS_AT_PERCENT
 from controlplane.decisions.budgets import plain_amount
@@ -109,10 +110,14 @@ def _of_calendar(
 ) -> list[Warned]:
     if not wanted:
         return []
-    rows = BudgetAccount.objects.filter(reduce(or_, wanted)).order_by("-spent_nanousd", "key")
+    # of each budget the fullest: many accounts of a large one would crowd out one of a small one
+    place = Window(
+        RowNumber(), partition_by=F("budget_id"), order_by=[F("spent_nanousd").desc(), F("key")]
+    )
+    rows = BudgetAccount.objects.filter(reduce(or_, wanted)).annotate(place=place)
     known = {budget.pk: (budget, record, ends) for budget, record, ends in budgets}
     found = []
-    for row in rows[: MOST_WARNINGS * len(budgets)]:
+    for row in rows.filter(place__lte=MOST_WARNINGS):
         budget, record, ends = known[row.budget_id]
         found.append((budget, record, row, ends))
     return found

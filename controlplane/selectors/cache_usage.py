@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.db.models import QuerySet, Sum
@@ -47,7 +48,10 @@ _SUMS = (
 
 @dataclass(slots=True)
 class Savings:
-    """What was served from caches and what that saved. `unknown_saved` has no price."""
+    """What was served from caches and what that saved; `unknown_saved` of it have no price.
+
+    Batches of embeddings of which a part was kept saved that part and are none of the `requests`.
+    """
 
     requests: int = 0
     prompt_tokens: int = 0
@@ -58,12 +62,20 @@ class Savings:
 
     @property
     def saved_nanousd(self) -> int | None:
-        """What is known of it; None where nothing that was served has a price."""
-        return None if self.requests and self.unknown_saved >= self.requests else self.nanousd
+        """What is known of it: 0 where nothing was saved, None where nothing of it has a price."""
+        if self.nanousd or not self.unknown_saved:
+            return self.nanousd
+        return None if self.unknown_saved >= self.requests else 0
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing was served, not even a part."""
+        return not (self.requests or self.prompt_tokens or self.nanousd or self.unknown_saved)
 
     def add(self, row: Mapping[str, object]) -> None:
-        """Take in a row of sums."""
-        self.requests += _whole(row["requests"])
+        """Take in a row of sums: of outcomes that are none of SERVED, what parts saved."""
+        if row["outcome"] in _SERVED:
+            self.requests += _whole(row["requests"])
         self.prompt_tokens += _whole(row["prompt_tokens"])
         self.completion_tokens += _whole(row["completion_tokens"])
         self.nanousd += _whole(row["saved_nanousd"])
@@ -99,7 +111,8 @@ class RoutePart:
 class CacheReport:
     """What caches did in a range, in buckets of the organisation's clock.
 
-    `engine_hit_rate` is the share of prompt tokens that engines had in their own prefix caches.
+    `engine_hit_rate` is the share of prompt tokens that engines had in their own prefix caches;
+    None where none told of any.
     """
 
     since: datetime
@@ -133,8 +146,7 @@ def get_cache_report(
     rows = _hours(access, organisation, since, route_id)
     bucket = Trunc("hour", "hour" if is_hourly else "day", tzinfo=zone)
     grouped = rows.annotate(bucket=bucket).values("bucket", "route_id", "outcome", "tier")
-    sums = list(grouped.annotate(**{f"sum_{name}": Sum(name) for name in _SUMS}))
-    told = [{**row, **{name: row[f"sum_{name}"] for name in _SUMS}} for row in sums]
+    told = _summed(grouped)
     return CacheReport(
         since=since,
         until=now,
@@ -165,11 +177,16 @@ def get_similarities(
 
 
 def get_saved_since(access: Access, organisation: Organisation, since: datetime) -> int | None:
-    """What caches saved since then; None where nothing they served has a price."""
-    rows = _hours(access, organisation, since, None).filter(outcome__in=_SERVED)
-    sums = rows.aggregate(n=Sum("requests"), saved=Sum("saved_nanousd"), no=Sum("unknown_saved"))
-    is_unknown = not sums["n"] or sums["no"] >= sums["n"]
-    return None if is_unknown else int(sums["saved"])
+    """What caches saved since then: 0 if nothing, None where nothing of it has a price.
+
+    None too for a role that doesn't reach the whole organisation.
+    """
+    if not access.reads_organisation(organisation.pk):
+        return None
+    saved = Savings()
+    for row in _summed(_hours(access, organisation, since, None).values("outcome")):
+        saved.add(row)
+    return saved.saved_nanousd
 
 
 def list_false_hits(access: Access, organisation: Organisation) -> QuerySet[FalseHit]:
@@ -205,6 +222,12 @@ def _hours(
     return rows if route_id is None else rows.filter(route_id=route_id)
 
 
+def _summed(grouped: QuerySet[CacheHour, dict[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """The sums of each group, by the names of their columns."""
+    sums = grouped.annotate(**{f"sum_{name}": Sum(name) for name in _SUMS})
+    return [{**row, **{name: row[f"sum_{name}"] for name in _SUMS}} for row in sums]
+
+
 def _part(rows: Sequence[Mapping[str, object]]) -> Part:
     part = Part()
     for row in rows:
@@ -215,8 +238,7 @@ def _part(rows: Sequence[Mapping[str, object]]) -> Part:
 def _take(part: Part, row: Mapping[str, object]) -> None:
     if row["outcome"] in _ASKED:
         part.asked += _whole(row["requests"])
-    if row["outcome"] in _SERVED:
-        part.served.add(row)
+    part.served.add(row)
 
 
 def _outcomes(rows: Sequence[Mapping[str, object]]) -> Mapping[str, int]:
@@ -229,8 +251,8 @@ def _outcomes(rows: Sequence[Mapping[str, object]]) -> Mapping[str, int]:
 def _by_tier(rows: Sequence[Mapping[str, object]]) -> Mapping[str, Savings]:
     found: dict[str, Savings] = defaultdict(Savings)
     for row in rows:
-        if row["outcome"] in _SERVED:
-            found[str(row["tier"])].add(row)
+        found[str(row["tier"])].add(row)
+    found = {tier: one for tier, one in found.items() if not one.is_nothing}
     order = ["", *(one.value for one in CacheTier)]
     return {tier: found[tier] for tier in sorted(found, key=order.index)}
 
@@ -288,7 +310,8 @@ def _engine_hit_rate(
     sums = access.visible_organisation_wide(rows).aggregate(
         read=Sum("prompt_tokens"), kept=Sum("cached_tokens")
     )
-    return sums["kept"] / sums["read"] if sums["read"] else None
+    # sums don't tell zero from never told; engines that tell of their caches hit them at times
+    return sums["kept"] / sums["read"] if sums["kept"] else None
 
 
 def _whole(value: object) -> int:

@@ -51,7 +51,7 @@ GROUP BY 1, 2 ORDER BY 2
 _HOURS = """
 SELECT value, hour + interval '1 hour', SUM(cost_nanousd)::bigint
 FROM controlplane_usagehour
-WHERE hour + interval '1 hour' = ANY(%s) AND organisation_id = %s AND dimension = 'key'
+WHERE hour = ANY(%s::timestamptz[]) AND organisation_id = %s AND dimension = 'key'
   AND value = ANY(%s)
 GROUP BY 1, 2
 """
@@ -107,7 +107,9 @@ def _spent(
     ends = sorted({end for one in moments for end in one})
     if scope == AlertScope.KEY:
         by_ledger = [ledger_id(scope, pk) for pk in ids]
-        told = _read(_HOURS, [ends, organisation_id, by_ledger])
+        # what is compared with is the column itself, or its index is of no use
+        begins = [end - _HOUR for end in ends]
+        told = _read(_HOURS, [begins, organisation_id, by_ledger])
         return lambda pk, end: told[ledger_id(scope, pk)].get(end, 0)
     column = _COLUMNS[AlertScope(scope)]
     names = {"column": column, "join": _TEAMS if scope == AlertScope.TEAM else ""}

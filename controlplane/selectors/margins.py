@@ -21,15 +21,17 @@ GROUPS: Mapping[str, str] = {
 
 LONGEST = timedelta(days=400)
 
-# a version that leaves either side out doesn't say what customers are asked
+# a version that leaves either side out doesn't say what customers are asked; nor is it known of
+# tokens that nobody counted
 _READ = """
 SELECT value, ROUND(COALESCE(SUM(
         prompt::numeric * v.customer_input_nanousd_per_mtok
         + completion::numeric * v.customer_output_nanousd_per_mtok
     ), 0) / 1000000)::bigint,
-    COALESCE(SUM(attempts) FILTER (WHERE
-        v.customer_input_nanousd_per_mtok IS NULL OR v.customer_output_nanousd_per_mtok IS NULL
-    ), 0)::bigint,
+    SUM(CASE
+        WHEN v.customer_input_nanousd_per_mtok IS NULL OR v.customer_output_nanousd_per_mtok IS NULL
+        THEN attempts ELSE unknown_usage
+    END)::bigint,
     SUM(cost)::bigint, SUM(unpriced)::bigint, SUM(attempts)::bigint,
     COALESCE(SUM(prompt + completion) FILTER (WHERE
         v.customer_input_nanousd_per_mtok IS NOT NULL
@@ -38,7 +40,7 @@ SELECT value, ROUND(COALESCE(SUM(
 FROM (
     SELECT {column} AS value, version_id, SUM(prompt_tokens) AS prompt,
         SUM(completion_tokens) AS completion, SUM(cost_nanousd) AS cost, SUM(unpriced) AS unpriced,
-        SUM(attempts) AS attempts
+        SUM(attempts) AS attempts, SUM(unknown_usage) AS unknown_usage
     FROM controlplane_usagepriced
     WHERE organisation_id = %(home)s AND day >= %(first)s AND day < %(end)s
     GROUP BY 1, 2

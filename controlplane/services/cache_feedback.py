@@ -1,8 +1,10 @@
 """What follows from false hits: an entry taken out, a threshold raised, by people or by jobs."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 import structlog
+from django.db.models import Max
 from django.utils import timezone
 
 from controlplane.decisions.cache_calibration import (
@@ -13,10 +15,14 @@ from controlplane.decisions.cache_calibration import (
 )
 from controlplane.decisions.cache_rollups import SERVED
 from controlplane.errors import Conflict
-from controlplane.models import CachePolicy, FalseHit, Organisation, Request, Route
-from controlplane.selectors.cache_usage import list_checks_by_route, threshold_of
+from controlplane.models import AuditEntry, CachePolicy, FalseHit, Organisation, Request, Route
+from controlplane.selectors.cache_usage import (
+    list_checks_by_route,
+    list_checks_of_routes,
+    threshold_of,
+)
 from controlplane.services import audit
-from controlplane.services.actors import Actor, Via, system_actor
+from controlplane.services.actors import Actor, ActorKind, Via, system_actor
 from controlplane.services.cache_usage import PERSON
 from controlplane.services.purges import create_purge
 from controlplane.services.routes import update_route
@@ -34,9 +40,14 @@ def tell_wrong_answer(actor: Actor, *, request: Request) -> FalseHit:
 
     The entry is purged, a false hit is noted with the actor's reason, and where the answer was
     found by meaning, the route's threshold is raised by one step. Raises Conflict where the answer
-    came from no cache, or was told of already.
+    came from no cache, was put together of vectors, or was told of already.
     """
     use = request.cache or {}
+    if use.get("inputs") is not None:
+        raise Conflict(
+            "These vectors are kept input by input, each an entry of its own: purge their "
+            "namespace or the policy."
+        )
     if use.get("outcome") not in SERVED or not use.get("entry_id"):
         raise Conflict("This answer came from no cache.")
     organisation = Organisation.objects.get(pk=request.organisation_id)
@@ -96,30 +107,53 @@ def calibrate(now: datetime) -> int:
     )
     homes = holding.order_by("organisation_id").values_list("organisation_id", flat=True)
     for organisation_id in list(homes.distinct()):
-        checks = list_checks_by_route(organisation_id, now - LOOKED_BACK)
-        for route_id, steps in sorted(checks.items()):
+        for route_id, steps in sorted(_checks_of(organisation_id, now).items()):
             raised += _calibrate_route(organisation_id, route_id, steps)
     return raised
 
 
+def _checks_of(organisation_id: str, now: datetime) -> Mapping[str, Steps]:
+    """Checks by route: where a person set its threshold, those of the hours since.
+
+    Or a threshold that somebody lowered would be raised again by what had raised it before.
+    """
+    since = now - LOOKED_BACK
+    found = dict(list_checks_by_route(organisation_id, since))
+    edits = AuditEntry.objects.filter(
+        noun="routes", object_id__in=list(found), at__gte=since, before__has_key="similarity_min"
+    ).exclude(actor_kind=ActorKind.SYSTEM)
+    for route_id, at in edits.values_list("object_id").annotate(Max("at")):
+        found[route_id] = list_checks_of_routes([route_id], at).get(route_id, {})
+    return found
+
+
 def _calibrate_route(organisation_id: str, route_id: str, steps: Steps) -> int:
+    if _raise_of(organisation_id, route_id, steps) is None:
+        return 0
     with configuration_edit():
-        found = Route.objects.select_related("cache_policy")
-        route = found.filter(pk=route_id, organisation_id=organisation_id).first()
-        policy = None if route is None else route.cache_policy
-        if route is None or policy is None or policy.false_hits_max_percent is None:
+        # what was read before the lock may have changed
+        found = _raise_of(organisation_id, route_id, steps)
+        if found is None:
             return 0
-        if not policy.is_enabled or CacheTier.SEMANTIC.value not in policy.tiers:
-            return 0
-        present = policy.similarity_min if route.similarity_min is None else route.similarity_min
-        raised = raised_threshold(steps, present, policy.false_hits_max_percent / 100)
-        if raised is None:
-            return 0
-        words = _words(raised, present, policy)
+        raised, words = found
         actor = system_actor("calibration of caches", via=Via.JOB, reason=words)
-        update_route(actor, route_id=route.pk, changes={"similarity_min": raised.similarity_min})
+        update_route(actor, route_id=route_id, changes={"similarity_min": raised.similarity_min})
     log.info("threshold of a route raised", route=route_id, similarity=raised.similarity_min)
     return 1
+
+
+def _raise_of(organisation_id: str, route_id: str, steps: Steps) -> tuple[Raise, str] | None:
+    """What a route's threshold is to be raised to and why, if it is."""
+    found = Route.objects.select_related("cache_policy")
+    route = found.filter(pk=route_id, organisation_id=organisation_id).first()
+    policy = None if route is None else route.cache_policy
+    present = threshold_of(route)
+    if policy is None or present is None or policy.false_hits_max_percent is None:
+        return None
+    if not policy.is_enabled or CacheTier.SEMANTIC.value not in policy.tiers:
+        return None
+    raised = raised_threshold(steps, present, policy.false_hits_max_percent / 100)
+    return None if raised is None else (raised, _words(raised, present, policy))
 
 
 def _words(raised: Raise, present: float, policy: CachePolicy) -> str:

@@ -16,6 +16,7 @@ CHECK, PERSON = "check", "person"
 """Who found a hit to be false."""
 
 SIMILARITIES_KEPT = timedelta(days=90)
+FALSE_HITS_KEPT = timedelta(days=90)
 
 _SUMS = tuple(CacheSums.__dataclass_fields__)
 
@@ -35,3 +36,8 @@ def add_cache_use(increments: CacheRollUps) -> None:
 def forget_similarities(now: datetime) -> int:
     """Remove what is older than anybody asks for; returns how many rows."""
     return CacheSimilarity.objects.filter(hour__lt=now - SIMILARITIES_KEPT).delete()[0]
+
+
+def forget_false_hits(now: datetime) -> int:
+    """Remove what is older than it is kept; returns how many."""
+    return FalseHit.objects.filter(at__lt=now - FALSE_HITS_KEPT).delete()[0]

@@ -33,7 +33,6 @@ from controlplane.services.pools import routes_that_use
 from controlplane.services.route_rules import lost_of, parents_of, with_told_rules
 from controlplane.services.route_targets import told_targets
 from controlplane.services.subjects import remove_what_names
-from inference.contract.kinds import CacheScope
 from inference.contract.params import (
     CACHE_BOUNDS,
     POOL_BOUNDS,
@@ -56,6 +55,9 @@ BOUNDS: Mapping[str, Mapping[str, Bound]] = {
     "routes": {**ROUTE_BOUNDS, **ROUTE_CACHE_BOUNDS},
 }
 """Within what numbers of a kind must be."""
+
+_UNTOLD: Mapping[str, Mapping[str, Any]] = {"caches": {"false_hits_max_percent": None}}
+"""What no version tells, of a row that is made again: nothing that acts unasked."""
 
 _ONE = {"models": "Model", "pools": "Pool", "caches": "Cache policy", "routes": "Route"}
 
@@ -154,21 +156,10 @@ def _read(noun: str, organisation: Organisation, records: Mapping[str, Mapping[s
     )
     for pk, values in one.wanted.items():
         what = f"{_ONE[noun]} {values['name']}"
-        if noun == "caches":
-            one.warnings += _keep_unshared(values, one.present.get(pk), what)
         one.warnings += _bring_within(BOUNDS.get(noun, {}), values, what)
         for number, target in enumerate(one.targets.get(pk, {}).values(), 1):
             one.warnings += _bring_within(TARGET_BOUNDS, target, f"{what}, target {number}")
     return one
-
-
-def _keep_unshared(values: dict[str, Any], present: Any, what: str) -> list[str]:
-    """Let no roll-back share answers with other organisations: that takes the platform's word."""
-    shared = CacheScope.SHARED.value
-    if values["scope"] != shared or (present is not None and present.scope == shared):
-        return []
-    values["scope"] = CacheScope.ORGANISATION.value
-    return [f"{what} was shared with other organisations, and is the organisation's own now."]
 
 
 def _bring_within(bounds: Mapping[str, Bound], values: dict[str, Any], what: str) -> list[str]:
@@ -202,7 +193,8 @@ def _put_back(actor: Actor, organisation: Organisation, one: _Rows) -> list[str]
     _refuse_lost_parents(organisation, one)
     warnings = []
     for pk in one.gone_since():
-        row = rows.insert(KINDS[one.noun](id=pk, organisation=organisation, **one.wanted[pk]))
+        values = {**one.wanted[pk], **_UNTOLD.get(one.noun, {})}
+        row = rows.insert(KINDS[one.noun](id=pk, organisation=organisation, **values))
         told = _place_targets(row, one.targets.get(pk))
         edits.note(actor, "restore", one.noun, row, after=_told(row, told[1]))
         warnings += _warnings_of(row)
@@ -312,4 +304,7 @@ def _warnings_of(row: Any) -> list[str]:
         return [f"Pool {row.name} came back without a credential; give it one if it needs one."]
     if isinstance(row, CatalogueModel):
         return [f"Model {row.name} came back without a price."]
+    if isinstance(row, CachePolicy):
+        told = "came back without a most of false hits: no threshold rises by itself."
+        return [f"Cache policy {row.name} {told}"]
     return []

@@ -18,6 +18,12 @@ def forget_similarities() -> int:
     return cache_usage.forget_similarities(timezone.now())
 
 
+@shared_task(name="caches.forget_false_hits")
+def forget_false_hits() -> int:
+    """Remove the false hits that are older than they are kept."""
+    return cache_usage.forget_false_hits(timezone.now())
+
+
 @shared_task(name="caches.calibrate")
 def calibrate() -> int:
     """Raise the thresholds of routes whose hits by meaning are surely false too often."""

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from io import StringIO
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -134,6 +135,16 @@ def test_jobs_speak_json_alone_and_their_clock_is_in_code() -> None:
     assert not any(isinstance(period, schedule) for period in periods.values())
     longest = app.conf.task_time_limit
     assert app.conf.broker_transport_options["visibility_timeout"] > longest
+
+
+def test_a_worker_loads_every_task_of_the_clock() -> None:
+    for module in app.conf.imports:
+        import_module(module)
+    homes = {
+        one["task"]: app.tasks[one["task"]].__module__ for one in app.conf.beat_schedule.values()
+    }
+    # whatever other tests have imported, a worker has but these
+    assert set(homes.values()) <= set(app.conf.imports), homes
 
 
 @contextmanager

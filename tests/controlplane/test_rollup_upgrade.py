@@ -2,7 +2,7 @@
 
 import random
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from django.db import connection
 from django.db.models import Sum
 from django.utils import timezone
 
-from controlplane.models import UsageDay, UsageHour, UsageNamed, UsagePriced
+from controlplane.models import SpendCorrection, UsageDay, UsageHour, UsageNamed, UsagePriced
 from controlplane.services.actors import Actor
 from controlplane.services.corrections import create_correction
 from controlplane.services.organisations import create_organisation, update_organisation
@@ -137,3 +137,25 @@ def test_an_upgrade_takes_corrections_in(actor: Actor) -> None:
     call_command("migrate", "controlplane", "0022", verbosity=0)
     call_command("migrate", verbosity=0)
     assert rows()["UsagePriced"] == counted
+
+
+def test_an_upgrade_leaves_out_what_was_repriced_before_the_ledger_begins(actor: Actor) -> None:
+    home = create_organisation(actor, name="Old")
+    corrected = SpendCorrection(
+        organisation_id=home.pk,
+        day=THEN,
+        at=datetime(THEN.year, THEN.month, THEN.day, 12, tzinfo=UTC),
+        received_at=datetime(THEN.year, THEN.month, THEN.day, 12, tzinfo=UTC),
+        repricing_id="rpr_1",
+        amount_nanousd=-900,
+        was_unknown=True,
+    )
+    corrected.save()
+    for ends in ((), make_ends(home.pk)):
+        if ends:
+            record_usage(ends, now=timezone.now())
+        counted = rows()["UsagePriced"]
+        call_command("migrate", "controlplane", "0023", verbosity=0)
+        call_command("migrate", verbosity=0)
+        assert rows()["UsagePriced"] == counted
+        assert bool(counted) == bool(ends)

@@ -66,7 +66,13 @@ def test_what_fires_gets_worse_once_after_its_time_at_the_graver_threshold() -> 
     assert verdicts(*[12] * 4, 25, 25, 25, terms=terms)[4:] == ["keep"] * 3
     assert verdicts(*[12] * 4, *[25] * 4, terms=terms)[-1] == "worsen"
     assert verdicts(*[12] * 4, 25, 25, 19, 25, 25, 25, 25, terms=terms)[-2:] == ["keep", "worsen"]
-    assert verdicts(*[12] * 4, 25, 25, None, 25, terms=terms)[-1] == "worsen", "it still counted"
+    assert "worsen" not in verdicts(*[12] * 4, 25, 25, 25, None, None, 25, terms=terms)
+    assert verdicts(*[12] * 4, 25, 25, None, *[25] * 4, terms=terms)[-2:] == ["keep", "worsen"]
+    fires = replace(terms, no_data=NoData.ALERT)
+    unknown = stretches_of(
+        fires, [(NOON + timedelta(seconds=10 * n), one) for n, one in enumerate((25, *[None] * 5))]
+    )
+    assert [one.critical_since for one in unknown] == [None], "nobody knows that it is so grave"
     # it stays so to its end
     assert "worsen" not in verdicts(*[12] * 4, *[25] * 4, *[12, 25] * 9, terms=terms)[8:]
     at_once = stretches_of(terms, [(NOON + timedelta(seconds=10 * n), 25) for n in range(6)])

@@ -56,9 +56,19 @@ def test_a_threshold_that_is_surely_too_low_goes_to_the_least_that_holds() -> No
 
 
 def test_where_too_few_checks_lie_so_high_it_goes_above_every_false_hit() -> None:
-    raised = raised_threshold(steps({92: 20, 96: 3}, {92: 5, 94: 2}), 0.92, 0.01)
+    raised = raised_threshold(steps({92: 20, 96: 3}, {92: 5, 93: 2}), 0.92, 0.01)
     assert raised is not None
-    assert raised.similarity_min == 0.95
+    assert raised.similarity_min == 0.94
+
+
+def test_it_goes_by_two_steps_at_a_time() -> None:
+    found = steps({92: 30, 97: 30}, {92: 5, 96: 30})
+    raised = raised_threshold(found, 0.92, 0.01)
+    assert raised is not None
+    assert raised.similarity_min == 0.94
+    raised = raised_threshold(found, 0.94, 0.01)
+    assert raised is not None
+    assert raised.similarity_min == 0.96
 
 
 def test_it_never_passes_one_and_stays_there() -> None:
@@ -74,6 +84,8 @@ def test_it_never_passes_one_and_stays_there() -> None:
         {},
         # too few to say anything
         steps({92: LEAST_CHECKS - 4}, {92: 3}),
+        # two may have erred, surely as it passes the limit
+        steps({92: 18}, {99: 2}),
         # more than the limit, but by chance as likely as not
         steps({92: 99}, {92: 2}),
         # all below the threshold

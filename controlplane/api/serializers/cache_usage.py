@@ -30,7 +30,9 @@ class SavedSerializer(serializers.Serializer[Any]):
     hit_rate = serializers.FloatField(allow_null=True, help_text="0 to 1; null: none was asked.")
     saved_prompt_tokens = serializers.IntegerField()
     saved_completion_tokens = serializers.IntegerField()
-    saved_nanousd = NanoUsdField(allow_null=True, help_text="Null: nothing served has a price.")
+    saved_nanousd = NanoUsdField(
+        allow_null=True, help_text="Null: nothing of it has a price; 0: nothing was saved."
+    )
     unknown_saved = serializers.IntegerField(help_text="Served, and without a price.")
     saved_ms = serializers.FloatField()
 
@@ -76,7 +78,9 @@ class SavingsSerializer(serializers.Serializer[Any]):
     results = BucketSavedSerializer(many=True, help_text="By bucket; those of none are absent.")
     similarities = SimilaritySerializer(many=True)
     engine_hit_rate = serializers.FloatField(
-        allow_null=True, help_text="The share of prompt tokens engines had in their own caches."
+        allow_null=True,
+        help_text="The share of prompt tokens engines had in their own caches. Null: none told of "
+        "any.",
     )
     inputs = serializers.IntegerField(help_text="Of embeddings.")
     inputs_hit = serializers.IntegerField()

@@ -59,8 +59,8 @@ class PolicySerializer(OwnedSerializer):
     scope = serializers.ChoiceField(
         choices=cache_scopes(),
         required=False,
-        help_text="Who may be given whose answers. `shared`, with other organisations too, is the "
-        "platform's administrators' to set.",
+        help_text="Who may be given whose answers. Each route of the policy has its own; with "
+        "`shared` they are the whole organisation's on all its routes alike.",
     )
     ttl_s = TtlSerializer(required=False)
     stores_sampled = serializers.BooleanField(

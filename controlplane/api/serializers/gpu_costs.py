@@ -43,7 +43,9 @@ class MarginLineSerializer(serializers.Serializer[Any]):
 
     value = serializers.CharField(help_text='Id of the group; "" where it has none.')
     revenue_nanousd = SignedNanoUsdField()
-    unknown_revenue = serializers.IntegerField(help_text="Attempts without a customer price.")
+    unknown_revenue = serializers.IntegerField(
+        help_text="Attempts without a customer price or of unknown tokens."
+    )
     cost_nanousd = SignedNanoUsdField()
     unknown_cost = serializers.IntegerField(help_text="Attempts of unknown cost.")
     attempts = serializers.IntegerField()

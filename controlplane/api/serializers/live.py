@@ -218,7 +218,9 @@ class LiveSerializer(serializers.Serializer[object]):
         allow_null=True, help_text=f"{_MONEY} By the ledger; null for one pool or route."
     )
     saved_today_nanousd = serializers.CharField(
-        allow_null=True, help_text=f"{_MONEY} By caches; null for one pool or route."
+        allow_null=True,
+        help_text=f"{_MONEY} By caches; null for one pool or route, and if nothing of "
+        "it has a price.",
     )
 
     def get_fields(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Cache policies and purges by REST."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from django.utils import timezone
@@ -23,7 +23,7 @@ from controlplane.api.serializers.caches import PolicySerializer, PurgeSerialize
 from controlplane.api.views.bulk import Bulk
 from controlplane.api.views.requests import ORGANISATION, organisation_asked
 from controlplane.api.views.tenants import Changing, Creating, Removing, named
-from controlplane.decisions.caches import may_set_scope, purge_words
+from controlplane.decisions.caches import purge_words
 from controlplane.errors import NotAllowed
 from controlplane.models import Organisation
 from controlplane.selectors.cache_filters import PolicyFilters, PurgeFilters
@@ -48,11 +48,9 @@ class PolicyView(Bulk, Creating, Changing, Removing):
     orderings = BY_NAME
 
     def make(self, organisation: Organisation, values: dict[str, Any]) -> Any:
-        self._refuse_sharing(values, None)
         return create_policy(self.actor, organisation=organisation, **values)
 
     def change(self, row: Any, changes: dict[str, Any], expected_version: int | None) -> None:
-        self._refuse_sharing(changes, row.scope)
         update_policy(
             self.actor, policy_id=row.pk, changes=changes, expected_version=expected_version
         )
@@ -119,11 +117,6 @@ class PolicyView(Bulk, Creating, Changing, Removing):
         if not self.access.reads_organisation(organisation.pk):
             raise NotAllowed("What caches did is for roles of the whole organisation.")
         return organisation
-
-    def _refuse_sharing(self, values: Mapping[str, Any], before: str | None) -> None:
-        is_root = self.access.is_platform_admin
-        if not may_set_scope(before, values.get("scope", before), is_platform_admin=is_root):
-            raise NotAllowed("Sharing answers with other organisations is the platform's to set.")
 
 
 class PurgeView(Creating):

@@ -31,7 +31,6 @@ from controlplane.decisions.caches import (
     PURGE_WORDS,
     SCOPE_WORDS,
     TIER_WORDS,
-    may_set_scope,
     seconds_words,
     tiers_words,
 )
@@ -182,14 +181,6 @@ class PolicyForm(NounForm):
         times = {task: values[name] for name, task in _TTL.items() if name in values}
         rest = {name: value for name, value in values.items() if name not in _TTL}
         return {**rest, "ttl_s": times} if times else rest
-
-    def clean_scope(self) -> str:
-        asked = str(self.cleaned_data["scope"])
-        before = None if self.row is None else self.row.scope
-        is_root = self.scope.access.is_platform_admin
-        if not may_set_scope(before, asked, is_platform_admin=is_root):
-            self.add_error("scope", "Sharing with other organisations is the platform's to set.")
-        return asked
 
     def clean_bypass(self) -> list[dict[str, Any]]:
         """Conditions with ids for names; who isn't known is refused by the service."""

@@ -232,7 +232,7 @@ def figures_of(report: CacheReport) -> Sequence[Fact]:
 
 def saved_words(served: Savings) -> str:
     """Dollars, a dash where nothing was served, "no price" where nobody knows."""
-    if not served.requests:
+    if served.is_nothing:
         return UNKNOWN
     saved = served.saved_nanousd
     return NO_PRICE if saved is None else about_dollars(saved)

@@ -17,7 +17,7 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from controlplane.console.api_calls import reading
 from controlplane.console.budget_traces import budgets_of_request
-from controlplane.console.cache_facts import cache_facts, is_served
+from controlplane.console.cache_facts import cache_facts, has_entry
 from controlplane.console.filtering import Chip, address
 from controlplane.console.formats import cost as cost_of
 from controlplane.console.forms.requests import FOLDED, SUGGESTED, TIMES, dress
@@ -163,7 +163,7 @@ def request_detail(request: HttpRequest, scope: Scope, event_id: str) -> HttpRes
         "budgets": budgets_of_request(scope, row),
         "feedback": list_feedback(scope.access, row),
         "cache_facts": cache_facts(row, _policy_name(scope, row)),
-        "is_from_cache": is_served(row.cache) and bool((row.cache or {}).get("entry_id")),
+        "is_from_cache": has_entry(row.cache),
         "may_purge": scope.access.may_write("purges", scope.organisation.pk),
         "labels": get_labels_of_day(
             scope.access,

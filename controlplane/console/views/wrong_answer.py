@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from controlplane.console.api_calls import changing
-from controlplane.console.cache_facts import is_served
+from controlplane.console.cache_facts import has_entry
 from controlplane.console.diffs import Line
 from controlplane.console.form_pages import FormPage
 from controlplane.console.forms.base import NounForm
@@ -66,7 +66,7 @@ class WrongAnswerPage(FormPage):
             least = (one.after or {}).get("similarity_min")
             reach.append(Reach("Raises", f"the route's least similarity to {least}"))
         checks = [*checks_of(draft, PURGES.key)]
-        if is_served(self.row.cache):
+        if has_entry(self.row.cache):
             told = "Whoever asks the same is answered anew; a false hit is noted."
             checks.insert(0, Check("info", told))
         review = Review(

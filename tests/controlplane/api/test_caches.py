@@ -4,12 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from django.test import Client
 
 from controlplane.models import AuditEntry, CachePolicy, Purge
-from controlplane.services.actors import Actor
 from controlplane.services.purges import KEPT, forget_purges
-from controlplane.services.users import create_user
 from inference.contract.kinds import CacheScope, CacheTier, PurgeKind, TaskClass
 from inference.contract.snapshot import CachePolicyRecord
 from tests.controlplane.conftest import Caller
@@ -112,23 +109,26 @@ def test_conditions_are_taken_by_name_told_by_id_and_outlive_who_they_name(admin
     assert admin.patch(path, {"bypass": kept}).status_code == 200
 
 
-def test_only_the_platform_shares_answers_with_other_organisations(
-    admin: Caller, actor: Actor
-) -> None:
-    root = Client()
-    root.force_login(
-        create_user(actor, username="root", password="a long pass 1", is_platform_admin=True)
-    )
-    mine = {"name": "wide", "scope": "shared"}
-    assert admin.post("/caches/", mine).status_code == 403
-    policy = made(admin, "wide")
+def test_an_administrator_lets_all_routes_of_a_policy_share(admin: Caller) -> None:
+    policy = admin.made("/caches/", {"name": "wide", "scope": "shared"})
+    assert staged_snapshot().cache_policies[policy["id"]].scope == "shared"
     path = f"/caches/{policy['id']}/"
-    assert admin.patch(path, {"scope": "shared"}).status_code == 403
-    told = root.patch(f"/api/v1{path}", {"scope": "shared"}, content_type="application/json")
-    assert told.status_code == 200
-    # what is so already may be sent back, and be ended
-    assert admin.patch(path, {"scope": "shared", "stale_s": 9}).status_code == 200
     assert admin.patch(path, {"scope": "key"}).json()["scope"] == "key"
+    assert admin.patch(path, {"scope": "shared"}).json()["scope"] == "shared"
+
+
+def test_what_no_version_tells_comes_back_as_nothing_that_acts_unasked(admin: Caller) -> None:
+    policy = made(admin, "answers", scope="shared", false_hits_max_percent=5)
+    kept = made(admin, "kept", false_hits_max_percent=7)
+    version = newest_revision().version
+    assert admin.delete(f"/caches/{policy['id']}/").status_code == 204
+    document = {"nouns": ["caches"], "reason": "we need it"}
+    told = admin.post(f"/snapshots/{version}/restore/", document).json()
+    (warning,) = told["warnings"]
+    assert warning.startswith("Cache policy answers came back without a most of false hits")
+    back = admin.get(f"/caches/{policy['id']}/").json()
+    assert (back["scope"], back["false_hits_max_percent"]) == ("shared", None)
+    assert admin.get(f"/caches/{kept['id']}/").json()["false_hits_max_percent"] == 7
 
 
 def test_a_route_has_a_policy_by_name_and_holds_it(

@@ -1,6 +1,7 @@
 """Banners about budgets on the pages of what they count for, and on My usage."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -8,12 +9,17 @@ from django.test import Client
 from django.utils import timezone
 from redis import Redis
 
-from controlplane.models import Budget, Key, Role
+from controlplane.compiler import budget_record
+from controlplane.models import Budget, BudgetAccount, Key, Role
+from controlplane.selectors.budget_warnings import MOST_WARNINGS, list_warned
+from controlplane.selectors.budgets import ledger_id
 from controlplane.services.actors import Actor
 from controlplane.services.bindings import grant_role
 from controlplane.services.budget_accounts import begin_to_count
 from controlplane.services.keys import create_key
 from controlplane.services.users import create_user
+from inference.decisions.budgets import window_of
+from inference.decisions.rules import zone_of
 from tests.controlplane.console.conftest import PASSWORD, Reader
 from tests.controlplane.console.flows import words_of
 from tests.controlplane.console.test_budget_pages import budget, spend
@@ -105,6 +111,35 @@ def test_a_budget_of_the_whole_organisation_shows_on_all_of_them(
 ) -> None:
     counted(admin, actor, key, 10, scopes=[{"subject": "organisation", "subject_id": None}])
     assert all(told_on(admin, pages_of(key)))
+
+
+def test_many_accounts_of_a_large_budget_dont_crowd_out_a_small_one(
+    admin: Reader, actor: Actor
+) -> None:
+    now = timezone.now()
+    each = [{"subject": "key", "subject_id": None}]
+    made = [
+        budget(admin, actor, name, scopes=each, amount_nanousd=amount)
+        for name, amount in (("large", 10**12), ("small", 10**7))
+    ]
+    told = [(one, budget_record(one)) for one in made]
+    window = window_of(told[0][1], zone_of(admin.organisation.time_zone), now.timestamp())
+    begins, ends = (datetime.fromtimestamp(one, UTC) for one in (window.starts_s, window.ends_s))
+    keys = [f"key_{number}" for number in range(5 * MOST_WARNINGS)]
+    for one in made:
+        for pk in keys[: 1 if one.name == "small" else None]:
+            BudgetAccount.objects.create(
+                key=f"{one.pk}:{pk}",
+                budget_id=one.pk,
+                organisation_id=admin.organisation.pk,
+                subjects=[ledger_id("key", pk)],
+                starts_at=begins,
+                ends_at=ends,
+                spent_nanousd=one.amount_nanousd,
+                updated_at=now,
+            )
+    found = list_warned(told, admin.organisation, {"key": keys}, now)
+    assert [one.name for one, *_ in found] == ["large"] * MOST_WARNINGS + ["small"]
 
 
 @pytest.mark.parametrize("subject", ["end_user", "tag"])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from controlplane.models import AuditEntry, CachePolicy, Purge, Role, Route, User
+from controlplane.models import AuditEntry, CachePolicy, Purge, Role, Route
 from controlplane.services.actors import Actor
 from controlplane.services.caches import create_policy
 from controlplane.services.keys import create_key
@@ -76,16 +76,11 @@ def test_what_is_bold_is_warned_of(fields: dict[str, Any], said: str, operator: 
     assert said in flow.words
 
 
-def test_sharing_with_other_organisations_is_the_platforms(operator: Reader) -> None:
+def test_sharing_among_routes_is_told_of_and_stays_in_the_organisation(operator: Reader) -> None:
     flow = Flow(operator.client, "/caches/new/")
     flow.send("review", name="x", scope="shared")
-    assert "Sharing with other organisations is the platform's to set." in flow.words
-    operator.client.get("/")
-    user = operator.client.session["_auth_user_id"]
-    User.objects.filter(pk=user).update(is_superuser=True)
-    flow = Flow(operator.client, f"/caches/new/?organisation={operator.organisation.pk}")
-    flow.send("review", name="x", scope="shared")
-    assert "An answer one organisation paid for is given to another" in flow.words
+    assert "Shared by the whole organisation, all routes of the policy alike" in flow.words
+    assert "What was answered on one of its routes is served on every other" in flow.words
 
 
 def test_conditions_are_added_and_taken_away_by_buttons(operator: Reader, actor: Actor) -> None:
@@ -262,6 +257,11 @@ def test_a_wrong_answer_is_reviewed_with_what_follows(
     assert Purge.objects.get().reason == "another city"
     again = Flow(operator.client, path)
     assert "Somebody told of this answer already" in again.words
+    vectors = make_end(2, origin=origin, charges=(), cache=replace(use, inputs=3, inputs_hit=3))
+    operator.record(vectors)
+    path = f"/requests/{vectors.event_id}/wrong-answer/"
+    assert path not in operator.page(f"/requests/{vectors.event_id}/")
+    assert "purge their namespace or the policy" in Flow(operator.client, path).words
 
 
 def test_what_if_tells_other_times_and_scopes_and_what_it_cannot_know(

@@ -83,7 +83,7 @@ def test_live_figures_are_told_whole(admin: Caller, busy: str) -> None:
     assert (told["summary"]["samples"], told["summary"]["running"]) == (4, 2)
     assert [one["id"] for one in told["pool_summaries"]] == [busy]
     assert told["summary"]["cache_hit_share"] == 0.75
-    assert (told["month_to_date_nanousd"], told["saved_today_nanousd"]) == ("0", None)
+    assert (told["month_to_date_nanousd"], told["saved_today_nanousd"]) == ("0", "0")
 
 
 def test_what_has_no_price_costs_nobody_knows_what_and_with_one_nothing(

@@ -94,6 +94,9 @@ def test_what_came_from_no_cache_can_not_be_told_of(
     row = served(admin, meant, outcome=CacheOutcome.MISS)
     with pytest.raises(Conflict):
         tell_wrong_answer(actor, request=row)
+    vectors = served(admin, meant, number=3, tier=CacheTier.LOCAL, inputs=3, inputs_hit=3)
+    with pytest.raises(Conflict, match="purge their namespace or the policy"):
+        tell_wrong_answer(actor, request=vectors)
     hit = served(admin, meant, number=2)
     viewer = make_caller("viewer", admin.organisation)
     assert viewer.post(f"/requests/{hit.event_id}/wrong-answer/").status_code == 403
@@ -134,6 +137,18 @@ def test_it_stays_where_the_policy_doesnt_ask_for_it(
     checked(admin, meant, agreed=200, differed=20)
     assert calibrate(timezone.now()) == 0
     assert Route.objects.get(pk=meant["id"]).similarity_min is None
+
+
+def test_what_was_checked_before_a_person_set_the_threshold_doesnt_raise_it_again(
+    admin: Caller, meant: Any
+) -> None:
+    checked(admin, meant, agreed=200, differed=20)
+    assert calibrate(timezone.now()) == 1
+    path = f"/routes/{meant['id']}/"
+    assert admin.patch(path, {"similarity_min": 0.92}).status_code == 200
+    assert calibrate(timezone.now()) == 0
+    CacheSimilarity.objects.update(hour=timezone.now())
+    assert calibrate(timezone.now()) == 1
 
 
 def test_an_alert_tells_the_share_and_nothing_where_too_few_were_checked(

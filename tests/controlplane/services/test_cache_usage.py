@@ -10,14 +10,21 @@ from django.utils import timezone
 
 from controlplane.decisions.replays import Unreplayable, recorded_of
 from controlplane.models import CacheHour, CacheSimilarity, FalseHit, Request, UsageHour
+from controlplane.selectors.access import Access
+from controlplane.selectors.cache_usage import get_saved_since
 from controlplane.selectors.reconciliation import read_ledger
 from controlplane.selectors.replays import list_arrived
-from controlplane.services.cache_usage import SIMILARITIES_KEPT, forget_similarities
+from controlplane.services.cache_usage import (
+    FALSE_HITS_KEPT,
+    SIMILARITIES_KEPT,
+    forget_false_hits,
+    forget_similarities,
+)
 from controlplane.services.usage import record_usage
-from inference.contract.events import CacheUse, End
+from inference.contract.events import CacheUse, End, Usage
 from inference.contract.kinds import CacheOutcome, CacheTier
 from tests.controlplane.conftest import Caller
-from tests.controlplane.ledger_events import NOON, make_end
+from tests.controlplane.ledger_events import NOON, make_charge, make_end, make_origin
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
@@ -85,6 +92,39 @@ def test_the_books_have_a_hit_as_a_request_without_an_attempt() -> None:
     assert books["ledger"]["org_a"]["attempts"] == 1
 
 
+def test_what_a_batch_had_in_part_is_saved_and_not_served(
+    make_caller: Callable[..., Caller],
+) -> None:
+    caller = make_caller("viewer")
+    now = timezone.now()
+
+    def record(number: int, **changes: Any) -> None:
+        use = CacheUse("cpol_1", CacheOutcome.MISS, tier=CacheTier.LOCAL, inputs=5, inputs_hit=2)
+        origin = make_origin(organisation_id=caller.organisation.pk)
+        at_ms = int(now.timestamp() * 1000)
+        charges = (make_charge(usage=Usage(10, 5)),)
+        use = replace(use, **changes)
+        end = make_end(number, at_ms=at_ms, origin=origin, charges=charges, cache=use)
+        record_usage([end], now=now)
+
+    def saved() -> int | None:
+        return get_saved_since(
+            Access(is_platform_admin=True), caller.organisation, now - timedelta(hours=2)
+        )
+
+    assert saved() == 0
+    record(1, saved_prompt_tokens=9, saved_nanousd=None)
+    assert saved() is None
+    record(2, saved_prompt_tokens=9, saved_nanousd=3)
+    assert saved() == 3
+    told = caller.get("/caches/savings/").json()
+    total = told["total"]
+    assert (total["asked"], total["served"], total["unknown_saved"]) == (2, 0, 1)
+    assert (total["saved_prompt_tokens"], total["saved_nanousd"]) == (18, "3")
+    assert [(one["tier"], one["saved_nanousd"]) for one in told["tiers"]] == [("local", "3")]
+    assert told["engine_hit_rate"] is None
+
+
 def test_a_replay_passes_over_what_no_worker_had() -> None:
     record_usage([hit()], now=NOON)
     (row,) = list_arrived("org_a", HOUR - timedelta(hours=1), HOUR + timedelta(hours=1))
@@ -93,10 +133,12 @@ def test_a_replay_passes_over_what_no_worker_had() -> None:
     assert found.reason == "answered from a cache: no worker had it"
 
 
-def test_the_histogram_is_kept_for_a_quarter() -> None:
-    record_usage([hit()], now=NOON)
+def test_the_histogram_and_false_hits_are_kept_for_a_quarter() -> None:
+    record_usage([check(1, agreed=False)], now=NOON)
     assert forget_similarities(HOUR + SIMILARITIES_KEPT) == 0
     assert forget_similarities(timezone.now() + SIMILARITIES_KEPT * 10) == 1
+    assert forget_false_hits(NOON + FALSE_HITS_KEPT) == 0
+    assert forget_false_hits(NOON + FALSE_HITS_KEPT + timedelta(seconds=1)) == 1
 
 
 def test_the_api_tells_of_it_and_filters_by_it(make_caller: Callable[..., Caller]) -> None:

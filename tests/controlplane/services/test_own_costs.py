@@ -260,6 +260,9 @@ def test_a_margin_is_told_where_revenue_and_cost_are_known(world: World) -> None
     # one at a price that says nothing of customers: its revenue isn't known, nor is the margin
     world.attempt(0, 60, 60, price=PriceUsed("prv_other", 1, 1), cost_nanousd=5)
     assert lines() == [(140, 45, None, 1)]
+    # nor is it of tokens that nobody counted, whatever was booked for them
+    world.attempt(0, 120, 60, price=used, usage=Usage(), cost_nanousd=6)
+    assert lines() == [(140, 51, None, 2)]
 
 
 @pytest.mark.slow
