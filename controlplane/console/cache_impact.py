@@ -100,7 +100,7 @@ def impact_of_purge(scope: Scope, values: Mapping[str, Any], draft: Draft) -> Im
     checks = (
         Check(
             "info",
-            "What was asked before it is never served again by a gateway that has heard of it.",
+            "A gateway that has heard of it serves nothing that was asked before.",
         ),
         Check("warn", "It can't be undone: what it takes out is asked of the workers anew."),
         *checks_of(draft, PURGES.key),
