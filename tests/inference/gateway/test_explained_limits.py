@@ -176,7 +176,7 @@ def kind_of(explained: Explanation, error: GatewayError | None) -> str:
 async def test_explain_and_the_live_path_agree_under_limits_and_degradation(
     store: OwnStore, admin: Redis
 ) -> None:
-    chance, seen, eased = Random(11), dict[str, int](), Counter[str]()
+    chance, seen, eased = Random(12), dict[str, int](), Counter[str]()
     connections = Connections(is_forbidden=lambda _ip, _port: False)
     async with process(store) as leases:
         await admin.set(wire.BUDGETS_SEEDED, await admin.get(wire.LIMITS_EPOCH))
