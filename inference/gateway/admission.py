@@ -114,7 +114,10 @@ def with_bound(exchange: "Exchange", plan: Plan, request: InferenceRequest) -> I
     if admission is None or most is None:
         return request
     exchange.request = bounded = trimmed(request, endpoint=exchange.endpoint, most=most)
-    admission.output_tokens_sent = None if bounded is request else most
+    if bounded is not request:
+        admission.output_tokens_sent = most
+        if exchange.caching is not None:
+            exchange.caching.unbounded = request
     return bounded
 
 

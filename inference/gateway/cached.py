@@ -29,11 +29,11 @@ from inference.decisions.caching import (
 )
 from inference.decisions.cost import cost_of
 from inference.decisions.plan import Plan, PlannedTarget
-from inference.decisions.replaying.base import Document
+from inference.decisions.replaying.base import ALL_SHOWN, Document
 from inference.decisions.replaying.registry import FORMS
 from inference.gateway.attempts import Attempt
 from inference.gateway.headers import Headers
-from inference.gateway.recording import Recording
+from inference.gateway.recording import Recording, frames_of
 from inference.gateway.schemas import InferenceRequest
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ class Caching:
 
     `leads` says that others wait for its answer, `made` is what of a fresh one was kept.
     `compared` is a semantic hit that isn't used but compared with the fresh answer. `vectors` is of
-    requests for embeddings whose inputs are kept.
+    requests for embeddings whose inputs are kept. `unbounded` is what was asked if an engine was
+    told a maximum of ours, as strict limits and budgets want.
     """
 
     __slots__ = (
@@ -67,7 +68,7 @@ class Caching:
             "leads",
         ),
         *("made", "obstacle", "outcome", "place", "plan", "policy", "purges", "recording"),
-        *("refused_by", "request", "said", "similarity", "vectors", "wishes"),
+        *("refused_by", "request", "said", "similarity", "unbounded", "vectors", "wishes"),
     )
 
     def __init__(
@@ -101,6 +102,7 @@ class Caching:
         self.leads = False
         self.made: Entry | None = None
         self.recording: Recording | None = None
+        self.unbounded: InferenceRequest | None = None
         self.vectors: Vectors | None = None
         self.similarity: float | None = None
         self.refused_by: str | None = None
@@ -231,18 +233,21 @@ class Caching:
         self, exchange: "Exchange", attempt: Attempt, whole: Document, body: bytes | None = None
     ) -> Entry | None:
         """The entry of an answer, or None if it is none to be kept; `body` is how it came, if it
-        came whole.
+        came whole. Raises one of UNREADABLE if it is like none that its dialect has.
         """
         form, charge = FORMS[self.place.endpoint], attempt.charge
         if not self.may_keep or charge is None or not form.is_fit(whole):
             return None
         if attempt.planned.stands_in:  # what others asked may not be answered by this arm's control
             return None
+        if self.unbounded is not None and form.is_cut(whole):
+            return None  # who has no such limit would have got more
         if form.has_tool_calls(whole) and not self.policy.stores_tool_calls:
             return None
         body = _encode(whole) if body is None else body
         if len(body) > self.policy.max_entry_bytes:
             return None
+        frames_of(form, whole, ALL_SHOWN)  # raises if it can't be told as a stream
         now_s = exchange.services.clock()
         expires_at = now_s + ttl_of(self.policy, self.plan.standing.task)
         namespace, tags = self.wishes.namespace, self.wishes.tags
@@ -266,13 +271,15 @@ class Caching:
         )
 
     def keep(self, exchange: "Exchange", attempt: Attempt, entry: Entry | None) -> None:
-        """Keep an answer under what really gave it, and let those who wait for it have it."""
-        self.made = entry
+        """Keep an answer under what really gave it; who waits gets it if that was asked."""
         if entry is not None:
             key = self._key_of_answer(exchange, attempt)
             self.caches.keep(self.asked, key, entry)
-            if CacheTier.SEMANTIC in self.policy.tiers:
+            if key != self.asked.key:  # another model's, or to another body: no answer to who waits
+                entry = None
+            elif CacheTier.SEMANTIC in self.policy.tiers:
                 self._remember(key, entry)
+        self.made = entry
         self._land(entry)
 
     def abandon(self) -> None:
@@ -290,7 +297,7 @@ class Caching:
 
     def _remember(self, key: bytes, entry: Entry) -> None:
         question = question_of(self.place.endpoint, self.said)
-        if question is not None and key == self.asked.key:
+        if question is not None:
             partition = partition_of(self.caches.secret, self.place, question)
             self.caches.semantic.remember(
                 partition, question.text, key=key, expires_at=entry.expires_at
@@ -298,7 +305,8 @@ class Caching:
 
     def _key_of_answer(self, exchange: "Exchange", attempt: Attempt) -> bytes:
         """The key of what was really sent, to what really answered."""
-        sent = exchange.request
+        # a maximum that is ours is no part of what was asked: what it cut short isn't kept
+        sent = exchange.request if self.unbounded is None else self.unbounded
         identity = (*identity_of(attempt.planned), cache_part_of(self.plan.assignments))
         if identity == self.place.identity and sent is self.request:
             return self.asked.key

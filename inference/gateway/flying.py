@@ -55,6 +55,7 @@ async def _landing(
         while not ticket.landing.done():
             left_s = until_s - exchange.services.stopwatch()
             if left_s <= 0:
+                ticket.leave()  # else it would be handed the lead, and the others wait for nobody
                 return Turn.ALONE
             silence_s = None if alive is None else alive.left_s
             await asyncio.wait({ticket.landing}, timeout=sooner(left_s, silence_s))
@@ -69,25 +70,22 @@ async def _landing(
 async def _elsewhere(
     exchange: "Exchange", caching: Caching, until_s: float, alive: KeepAlive | None
 ) -> Entry | None:
-    """The answer of another gateway that is at it; None once this one is to have it made."""
-    shared, now_s = caching.caches.shared, exchange.services.clock
+    """The answer of another gateway that is at it; None if this one is to have it made: there is no
+    other, or it has ended without an answer that others may have.
+    """
+    services, shared = exchange.services, caching.caches.shared
     pause_s = _FIRST_LOOK_S
     told = await shared.lead(caching.asked)
-    while not isinstance(told, Entry):
-        if told or exchange.services.stopwatch() >= until_s:
-            return None
+    is_flying = told is False
+    while is_flying and services.stopwatch() < until_s:
         await asyncio.sleep(pause_s)
         await _comment_if_due(alive)
         pause_s = min(pause_s * 2, _LONGEST_LOOK_S)
         told = await shared.look(caching.asked)
-        # nobody is at it any more
-        told = await shared.lead(caching.asked) if told is False else _still(told)
-    return told if caching.is_alive(told, now_s()) else None
-
-
-def _still(told: bool | Entry) -> bool | Entry:
-    """What was seen, as `lead` would say it: somebody else is at it, or has the answer."""
-    return told if isinstance(told, Entry) else False
+        is_flying = told is True
+    if isinstance(told, Entry) and caching.is_alive(told, services.clock()):
+        return told
+    return None
 
 
 async def _comment_if_due(alive: KeepAlive | None) -> None:

@@ -1,15 +1,18 @@
 """The fresh answer of a request with caching: kept if it may be, compared if that was drawn."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from inference.caches.base import Entry
 from inference.decisions.replaying.base import Document
 from inference.decisions.replaying.registry import FORMS
 from inference.gateway.attempts import Attempt
 from inference.gateway.cached import Caching
-from inference.gateway.recording import Recording
+from inference.gateway.recording import UNREADABLE, Recording
 from inference.gateway.streaming import StreamFilter
 from inference.gateway.vectors import complete_vectors
 
@@ -30,10 +33,13 @@ async def keep_whole(
         return complete_vectors(exchange, caching, attempt, body)
     if not caching.may_keep and caching.compared is None:
         return body
-    whole: Document = _decode(body)
-    if caching.compared is not None:
-        await _compare(caching, whole)
-    caching.keep(exchange, attempt, caching.make_entry(exchange, attempt, whole, body))
+    entry: Entry | None = None
+    with _read(exchange):
+        whole: Document = _decode(body)
+        if caching.compared is not None:
+            await _compare(caching, whole)
+        entry = caching.make_entry(exchange, attempt, whole, body)
+    caching.keep(exchange, attempt, entry)
     return body
 
 
@@ -50,18 +56,32 @@ async def compare_stream(
     exchange: "Exchange", caching: Caching, attempt: Attempt, stream: StreamFilter
 ) -> None:
     """Compare what a stream has told with the answer that would have been served."""
-    whole = await _whole_of(caching, attempt, stream)
-    if whole is not None:
-        await _compare(caching, whole)
+    with _read(exchange):
+        whole = await _whole_of(caching, attempt, stream)
+        if whole is not None:
+            await _compare(caching, whole)
 
 
 async def keep_stream(
     exchange: "Exchange", caching: Caching, attempt: Attempt, stream: StreamFilter
 ) -> None:
     """Keep the answer that a stream has told, once its caller has all of it."""
-    whole = await _whole_of(caching, attempt, stream)
-    entry = None if whole is None else caching.make_entry(exchange, attempt, whole)
+    entry: Entry | None = None
+    with _read(exchange):
+        whole = await _whole_of(caching, attempt, stream)
+        entry = None if whole is None else caching.make_entry(exchange, attempt, whole)
     caching.keep(exchange, attempt, entry)
+
+
+@contextmanager
+def _read(exchange: "Exchange") -> Iterator[None]:
+    """Where an answer is read that may be like none that its dialect has: its caller gets it as it
+    came, and it is only counted.
+    """
+    try:
+        yield
+    except UNREADABLE:
+        exchange.services.metrics.caches.unreadable()
 
 
 async def _whole_of(caching: Caching, attempt: Attempt, stream: StreamFilter) -> Document | None:

@@ -12,6 +12,12 @@ MAX_RECORDED_BYTES = 8 * 1024 * 1024
 """Frames take some forty times the bytes of what they say."""
 _FRAMES_A_TURN = 64
 
+UNREADABLE = (
+    *(msgspec.MsgspecError, ValueError, RecursionError),
+    *(LookupError, TypeError, AttributeError),
+)
+"""What decoders and forms raise of an answer like none that its dialect has."""
+
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 _MARK = b"[DONE]"
@@ -41,7 +47,10 @@ class Recording:
         self._closing = closing
 
     async def whole(self, form: Form, usage: Usage | None) -> Document | None:
-        """The answer, or None if it isn't whole or can't be read; others are served meanwhile."""
+        """The answer, or None if it isn't whole; others are served meanwhile.
+
+        Raises one of UNREADABLE if it is like none that its dialect has.
+        """
         if self._size > MAX_RECORDED_BYTES:
             return None
         events: list[Any] = []
@@ -53,10 +62,7 @@ class Recording:
             payload = b" ".join(data).strip()
             if payload and payload != _MARK:
                 events.append(_decode(payload))
-        try:
-            return form.whole_of(events, usage)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            return None  # a stream like none that its dialect has: passed on as it came
+        return form.whole_of(events, usage)
 
 
 def frames_of(form: Form, whole: Document, shown: Shown) -> bytes:

@@ -29,6 +29,7 @@ class CacheMetrics:
         self._uses: dict[tuple[CacheOutcome, CacheTier | None], int] = {}
         self._saved: dict[CacheTier, _Saved] = {}
         self._inputs = [0, 0]
+        self._unreadable = 0
         self._gauges: Callable[[], Sequence[TierGauge]] = tuple
         registry.register(self)
 
@@ -49,6 +50,10 @@ class CacheMetrics:
             saved.tokens += (use.saved_prompt_tokens or 0) + (use.saved_completion_tokens or 0)
             saved.nanousd += use.saved_nanousd or 0
 
+    def unreadable(self) -> None:
+        """Count an answer that couldn't be read to be kept, or compared with a kept one."""
+        self._unreadable += 1
+
     def collect(self) -> Iterator[Metric]:
         """Give the counts as metrics; the registry asks for it."""
         yield self._requests()
@@ -61,6 +66,12 @@ class CacheMetrics:
         inputs.add_metric(("asked",), self._inputs[0])
         inputs.add_metric(("found",), self._inputs[1])
         yield inputs
+        unreadable = CounterMetricFamily(
+            "headworks_gateway_cache_unreadable",
+            "Answers that were passed on, and not kept or compared as they could not be read",
+        )
+        unreadable.add_metric((), self._unreadable)
+        yield unreadable
         yield from _held(self._gauges())
 
     def _requests(self) -> Metric:

@@ -7,6 +7,7 @@ beyond is not kept. A process that has an answer made says so there, and others 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from secrets import token_hex
 from typing import Any
 
@@ -29,6 +30,15 @@ _WRITES_A_TURN = 32
 _GAUGE_EVERY_S = 5.0
 _WRITE_S = 1.0
 
+_RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('unlink', KEYS[1]) end"
+_RENEW = """
+if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end
+"""
+# Compared in the store: one that ran out may be another process's by now.
+
+_Write = tuple[bytes, Entry] | bytes | None
+"""What becomes of a name: an entry and its key, the end of the flight with this token, nothing."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -43,12 +53,13 @@ class SharedTier:
             client = connect_store(parts.store_url, call_s=_WRITE_S)
             self.link = CacheLink(client, call_s=parts.call_s)
         self._box = EntryBox(parts.data_key)
+        process = token_hex(8)
         self._clock = parts.clock
-        self._owner = token_hex(8).encode()
-        self._waiting: deque[tuple[str, tuple[bytes, Entry] | None]] = deque()
+        self._tokens = (f"{process}-{number}".encode() for number in count())
+        self._waiting: deque[tuple[str, _Write]] = deque()
         self._waiting_bytes = 0
         self._is_due = asyncio.Event()
-        self._flights: set[str] = set()
+        self._flights: dict[str, bytes] = {}
         self._dropped = 0
         self._gauge = TierGauge(tier=self.kind)
 
@@ -97,17 +108,19 @@ class SharedTier:
             return True
         name = cache_flight_key(asked.organisation_id, asked.key.hex())
         answer = cached_answer_key(asked.organisation_id, asked.key.hex())
+        # noted before: a claim that came too late for us may stand there all the same
+        self._flights[name] = token = next(self._tokens)
         try:
             is_first, found = await self.link.call(
-                lambda client: _claim(client, name, self._owner, answer)
+                lambda client: _claim(client, name, token, answer)
             )
         except StoreAway:
             return True
         entry = self._opened(asked.key, found)
-        if is_first:
-            self._flights.add(name)
-            if entry is not None:
-                self.land(asked)
+        if not is_first:
+            self._flights.pop(name, None)
+        elif entry is not None:
+            self.land(asked)
         return entry if entry is not None else bool(is_first)
 
     async def look(self, asked: Asked) -> bool | Entry:
@@ -117,7 +130,7 @@ class SharedTier:
         name = cache_flight_key(asked.organisation_id, asked.key.hex())
         answer = cached_answer_key(asked.organisation_id, asked.key.hex())
         try:
-            found, is_flying = await self.link.call(lambda client: _look(client, answer, name))
+            is_flying, found = await self.link.call(lambda client: _look(client, name, answer))
         except StoreAway:
             return False
         entry = self._opened(asked.key, found)
@@ -126,9 +139,9 @@ class SharedTier:
     def land(self, asked: Asked) -> None:
         """Say that this process is done with it, after all that was to be kept before."""
         name = cache_flight_key(asked.organisation_id, asked.key.hex())
-        if name in self._flights:
-            self._flights.discard(name)
-            self._put(name, None)
+        token = self._flights.pop(name, None)
+        if token is not None:
+            self._put(name, token)
 
     def gauge(self) -> TierGauge:
         if self.link is None:
@@ -165,7 +178,7 @@ class SharedTier:
         opened = zip(keys, map(self._opened, keys, found), strict=True)
         return {key: entry for key, entry in opened if entry is not None}
 
-    def _put(self, name: str, content: tuple[bytes, Entry] | None) -> None:
+    def _put(self, name: str, content: _Write) -> None:
         self._waiting.append((name, content))
         self._is_due.set()
 
@@ -179,7 +192,8 @@ class SharedTier:
             ]
             if not self._waiting:
                 self._is_due.clear()
-            self._waiting_bytes -= sum(len(one[1][1].body) for one in batch if one[1] is not None)
+            entries = [content[1] for _, content in batch if isinstance(content, tuple)]
+            self._waiting_bytes -= sum(len(entry.body) for entry in entries)
             if not self.link.is_up:
                 self._dropped += len(batch)
                 continue
@@ -189,12 +203,15 @@ class SharedTier:
             except STORE_TROUBLE:
                 self._dropped += len(batch)
 
-    async def _write_all(self, batch: Sequence[tuple[str, tuple[bytes, Entry] | None]]) -> None:
+    async def _write_all(self, batch: Sequence[tuple[str, _Write]]) -> None:
         assert self.link is not None
         async with self.link.client.pipeline(transaction=False) as pipe:
             for name, content in batch:
                 if content is None:
                     pipe.unlink(name)
+                    continue
+                if isinstance(content, bytes):
+                    pipe.eval(_RELEASE, 1, name, content)
                     continue
                 key, entry = content
                 left_ms = int((entry.stale_until - self._clock()) * 1000)
@@ -211,8 +228,8 @@ class SharedTier:
                 continue
             try:
                 async with self.link.client.pipeline(transaction=False) as pipe:
-                    for name in self._flights:
-                        pipe.pexpire(name, int(FLIGHT_S * 1000))
+                    for name, token in self._flights.items():
+                        pipe.eval(_RENEW, 1, name, token, int(FLIGHT_S * 1000))
                     await pipe.execute()
             except STORE_TROUBLE:
                 continue  # whoever waits has a bound of its own
@@ -250,20 +267,21 @@ async def _get_all(client: Redis, names: Sequence[str]) -> Sequence[bytes | None
     return found
 
 
-async def _claim(client: Redis, name: str, owner: bytes, answer: str) -> tuple[Any, Any]:
+async def _claim(client: Redis, name: str, token: bytes, answer: str) -> tuple[Any, Any]:
     async with client.pipeline(transaction=False) as pipe:
-        pipe.set(name, owner, nx=True, px=int(FLIGHT_S * 1000))
+        pipe.set(name, token, nx=True, px=int(FLIGHT_S * 1000))
         pipe.get(answer)
         is_first, found = await pipe.execute()
     return is_first, found
 
 
-async def _look(client: Redis, answer: str, name: str) -> tuple[Any, Any]:
+async def _look(client: Redis, name: str, answer: str) -> tuple[Any, Any]:
+    """In this order: an answer is written before its flight ends."""
     async with client.pipeline(transaction=False) as pipe:
-        pipe.get(answer)
         pipe.exists(name)
-        found, is_flying = await pipe.execute()
-    return found, is_flying
+        pipe.get(answer)
+        is_flying, found = await pipe.execute()
+    return is_flying, found
 
 
 async def _measured(client: Redis) -> TierGauge:

@@ -20,6 +20,9 @@ class Shown:
     frame_usage: bool = False
 
 
+ALL_SHOWN = Shown(usage=True, frame_usage=True)
+
+
 class Form(Protocol):
     """How answers of one dialect are put together and taken apart."""
 
@@ -40,6 +43,9 @@ class Form(Protocol):
 
     def is_fit(self, whole: Document) -> bool:
         """Whether it ended as an answer should: with something in it, and not for a fault."""
+
+    def is_cut(self, whole: Document) -> bool:
+        """Whether it ended because it was as long as it was allowed to be."""
 
     def has_tool_calls(self, whole: Document) -> bool:
         """Whether the caller is to do something by it."""

@@ -50,6 +50,9 @@ class ChatForm:
     def is_fit(self, whole: Document) -> bool:
         return _are_fit(whole)
 
+    def is_cut(self, whole: Document) -> bool:
+        return _is_cut(whole)
+
     def has_tool_calls(self, whole: Document) -> bool:
         messages = [one.get("message") or {} for one in whole["choices"]]
         return any(one.get("tool_calls") or one.get("function_call") for one in messages)
@@ -82,6 +85,9 @@ class CompletionForm:
 
     def is_fit(self, whole: Document) -> bool:
         return _are_fit(whole)
+
+    def is_cut(self, whole: Document) -> bool:
+        return _is_cut(whole)
 
     def has_tool_calls(self, whole: Document) -> bool:
         return False
@@ -215,3 +221,7 @@ def _are_fit(whole: Document) -> bool:
         return False
     finishes = [one.get("finish_reason") for one in choices]
     return all(isinstance(one, str) and one not in BAD_FINISHES for one in finishes)
+
+
+def _is_cut(whole: Document) -> bool:
+    return any(one.get("finish_reason") == "length" for one in whole["choices"])

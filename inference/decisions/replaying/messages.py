@@ -64,6 +64,9 @@ class MessageForm:
         reason = whole.get("stop_reason")
         return bool(whole.get("content")) and isinstance(reason, str) and reason not in _UNFIT
 
+    def is_cut(self, whole: Document) -> bool:
+        return whole.get("stop_reason") == "max_tokens"
+
     def has_tool_calls(self, whole: Document) -> bool:
         return any(str(block.get("type", "")).endswith("tool_use") for block in whole["content"])
 

@@ -21,6 +21,9 @@ class ReadingForm:
     def is_fit(self, whole: Document) -> bool:
         return bool(whole.get("data") or whole.get("results"))
 
+    def is_cut(self, whole: Document) -> bool:
+        return False
+
     def has_tool_calls(self, whole: Document) -> bool:
         return False
 

@@ -43,6 +43,9 @@ class ResponseForm:
         reason = details.get("reason") if isinstance(details, dict) else None
         return whole.get("status") in (None, "completed", "incomplete") and reason not in _UNFIT
 
+    def is_cut(self, whole: Document) -> bool:
+        return whole.get("status") == "incomplete"
+
     def has_tool_calls(self, whole: Document) -> bool:
         return any(str(item.get("type", "")).endswith("_call") for item in whole["output"])
 

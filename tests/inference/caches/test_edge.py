@@ -136,6 +136,16 @@ async def test_errors_and_what_is_not_kept_are_not_for_the_edge(upstream: Upstre
         assert "no-store" in reply.headers["cache-control"]
 
 
+async def test_what_a_fallback_said_is_not_for_the_edge(
+    upstream: Upstream, other_upstream: Upstream
+) -> None:
+    upstream.play(Behaviour(calls=1, status=500), Behaviour())
+    async with caching_gateway(upstream, other_upstream, policy=EDGE) as gateway:
+        gateway.u = 0.0
+        replies = [await get(gateway.port, address()) for _ in range(2)]
+    assert ["no-store" in one.headers["cache-control"] for one in replies] == [True, False]
+
+
 @contextmanager
 def nginx(folder: Path, port: int) -> Iterator[Path]:
     """A cache in front of a gateway; yields its socket."""

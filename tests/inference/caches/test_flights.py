@@ -7,6 +7,7 @@ import pytest
 
 from inference.caches.flight import Flights, Turn
 from inference.contract.kinds import CacheOutcome
+from inference.gateway import flying
 from tests.inference.caches.rig import SHARING, caching_gateway
 from tests.inference.caches.test_exact import cache
 from tests.inference.gateway.client import BASE, chat, opened, request_bytes
@@ -62,6 +63,20 @@ async def test_if_all_fail_all_are_told(upstream: Upstream) -> None:
     assert not gateway.caches.flights  # type: ignore[union-attr]
 
 
+async def test_who_has_waited_too_long_is_never_handed_the_lead(
+    upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flying, "JOIN_S", 0.05)
+    upstream.play(Behaviour(calls=1, delay_ms=600, status=400), Behaviour())
+    async with caching_gateway(upstream) as gateway:
+        first = asyncio.create_task(chat(gateway.port))
+        await gateway.wait_for(lambda: upstream.calls)
+        assert (await chat(gateway.port)).status == 200
+        assert (await first).status == 400
+        await gateway.wait_ended(2)
+    assert not gateway.caches.flights  # type: ignore[union-attr]
+
+
 async def test_an_answer_that_is_not_kept_lets_all_go_their_own_way(upstream: Upstream) -> None:
     message = {"role": "assistant", "content": None, "tool_calls": [{"id": "a"}]}
     choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
@@ -70,6 +85,22 @@ async def test_an_answer_that_is_not_kept_lets_all_go_their_own_way(upstream: Up
         replies = await asyncio.gather(*(chat(gateway.port) for _ in range(5)))
     assert [cache(one) for one in replies] == ["miss"] * 5
     assert len(upstream.calls) == 5
+
+
+async def test_who_waits_is_not_given_what_another_model_said(
+    upstream: Upstream, other_upstream: Upstream
+) -> None:
+    upstream.play(Behaviour(calls=1, delay_ms=300, status=500), Behaviour(text="A"))
+    other_upstream.play(Behaviour(text="B"))
+    async with caching_gateway(upstream, other_upstream) as gateway:
+        gateway.u = 0.0
+        first = asyncio.create_task(chat(gateway.port))
+        await gateway.wait_for(lambda: upstream.calls)
+        others = await asyncio.gather(*(chat(gateway.port) for _ in range(3)))
+        replies = [await first, *others]
+    texts = [one.json["choices"][0]["message"]["content"] for one in replies]
+    assert texts == ["B", "A", "A", "A"]
+    assert "joined; tier=local" not in map(cache, replies)
 
 
 async def test_gateways_wait_for_one_another(upstream: Upstream, cache_url: str) -> None:

@@ -1,6 +1,7 @@
 """A hit counts as a request, takes no tokens and no money, and is served when money is out."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -132,3 +133,19 @@ async def test_a_hit_is_served_though_money_is_out_unless_the_policy_says_no(
         assert await told(gateway, 2) == ["miss", expected]
         assert (await chat(gateway.port, max_tokens=5, seed=1)).code == "budget_exceeded"
         assert [len(one.charges) for one in gateway.books.ends] == [1, 0, 0]
+
+
+@pytest.mark.parametrize(("finish", "expected"), [("stop", HIT), ("length", "miss")])
+async def test_a_maximum_that_a_budget_wants_is_no_other_request(
+    upstream: Upstream, store: Redis, finish: str, expected: str
+) -> None:
+    message = {"role": "assistant", "content": "one"}
+    choice = {"index": 0, "message": message, "finish_reason": finish}
+    usage = {"prompt_tokens": 10, "completion_tokens": 1}
+    upstream.play(Behaviour(body=json.dumps({"choices": [choice], "usage": usage})))
+    budget = replace(BUDGET, amount_nanousd=10**15)
+    async with limited(upstream, store, budgets=(budget,)) as gateway:
+        await gateway.wait_for(lambda: gateway.limiter.leases.has_budgets)
+        replies = [await chat(gateway.port) for _ in range(2)]
+    assert "max_tokens" in upstream.calls[0].body
+    assert [cache(one) for one in replies] == ["miss", expected]
