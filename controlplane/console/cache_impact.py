@@ -98,7 +98,10 @@ def impact_of_purge(scope: Scope, values: Mapping[str, Any], draft: Draft) -> Im
     else:
         reach.append(Reach("Of", f"every policy of {scope.organisation.name}"))
     checks = (
-        Check("info", "What was asked before it is never served again by a gateway that has heard of it."),
+        Check(
+            "info",
+            "What was asked before it is never served again by a gateway that has heard of it.",
+        ),
         Check("warn", "It can't be undone: what it takes out is asked of the workers anew."),
         *checks_of(draft, PURGES.key),
     )
