@@ -13,7 +13,7 @@ from inference.workers.answers import Answer
 OTHERS = 100
 # what few requests set
 RARE = {
-    *("is_out_of_retries", "tokens_not_generated", "assignments"),
+    *("is_out_of_retries", "tokens_not_generated", "assignments", "is_renewal"),
     *("is_paused", "_error", "_fault", "_is_interim"),
 }
 
