@@ -278,9 +278,7 @@ def check_newest(page: Page, wire: Wire) -> None:
     before = int(panel.get_attribute("data-drawn") or 0)
     # a busy page draws several at once
     wait_until(
-        lambda: int(panel.get_attribute("data-drawn") or 0) >= before + BUCKET_S,
-        2 * SOON_MS / 1000,
-        "a newer bucket to be drawn",
+        lambda: int(panel.get_attribute("data-drawn") or 0) >= before + BUCKET_S, "a newer bucket"
     )
     reread = int(root.get_attribute("data-rereads") or 0)
     wire.lose_one = True
